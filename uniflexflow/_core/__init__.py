@@ -1,0 +1,1 @@
+"""Compiled rooms: tiled operations (Cython) over tile kernels (C, ``tile/``)."""

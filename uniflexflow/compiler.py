@@ -1,0 +1,173 @@
+"""The one page that shows the flow: trace -> passes -> plan -> executor.
+
+``Function`` turns a Python function over tensors into plans, one per input
+signature, kept in a bounded cache. Everything that computes is one: a training step, an
+evaluation step, a layer called on arrays, ``uff.ops.f`` on arrays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from uniflexflow import tree
+from uniflexflow.ir import Graph, Value, constant, leaf, verify
+from uniflexflow.ops import dispatch
+from uniflexflow.ops.variable import Trace, Variable
+from uniflexflow.runtime import reference
+
+
+class Traced:
+    """A function's graph for one signature, and how to get in and out of it.
+
+    Attributes
+    ----------
+    graph : Graph
+    variables : tuple of Variable
+        Behind the graph's inputs of kind ``variable``, in their order.
+    updated : tuple of Variable
+        Behind ``graph.updates``, in their order.
+    outputs : nested structure
+        What the function returned, with ints (places in ``graph.outputs``) for tensors.
+    """
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], name: str):
+        feeds: list[Value] = []
+
+        def stand_in(x: Any) -> Any:
+            if not isinstance(x, (np.ndarray, np.generic)):
+                return x
+            feeds.append(leaf(x.shape, x.dtype.name, f"{name}:{len(feeds)}"))
+            return feeds[-1]
+
+        args = tree.map_structure(stand_in, args)
+        results: list[Value] = []
+        with Trace() as trace:
+
+            def place(x: Any) -> Any:
+                if isinstance(x, Variable):
+                    x = trace.read(x)
+                elif isinstance(x, (np.ndarray, np.generic)):
+                    x = constant(x)
+                if not isinstance(x, Value):
+                    return _Static(x)
+                results.append(x)
+                return len(results) - 1
+
+            self.outputs = tree.map_structure(place, fn(*args))
+        self.variables = tuple(trace.reads)
+        self.updated = tuple(trace.writes)
+        self.graph = Graph(
+            inputs=(*feeds, *trace.reads.values()),
+            outputs=tuple(results),
+            updates=tuple((trace.reads[v], new) for v, new in trace.writes.items()),
+        )
+
+    def structure(self, arrays: Sequence[np.ndarray]) -> Any:
+        """Put output arrays into the form in which the function returned them."""
+        return tree.map_structure(
+            lambda x: x.value if isinstance(x, _Static) else arrays[x], self.outputs
+        )
+
+
+class _Static:
+    """An output that is not a tensor."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+class Step:
+    """One traced function, ready to run."""
+
+    def __init__(self, traced: Traced):
+        self.traced = traced
+        if os.environ.get("UNIFLEXFLOW_VERIFY") == "1":
+            verify(traced.graph)
+
+    def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run on feed arrays; update the variables; return the output arrays."""
+        traced = self.traced
+        arrays = [*feeds, *[v.array for v in traced.variables]]
+        outputs, updates = reference.run(traced.graph, arrays)
+        outputs = [np.array(x) for x in outputs]
+        updates = [np.array(x) for x in updates]
+        for variable, new in zip(traced.updated, updates):
+            variable.array[...] = new
+        return outputs
+
+
+class Function:
+    """A Python function over tensors that runs as plans.
+
+    Parameters
+    ----------
+    fn : callable
+        Takes nested structures; NumPy arrays in them become symbolic tensors, anything
+        else is passed as it is and is part of the signature.
+    name : str, optional
+    max_steps : int
+        How many signatures are kept; the one not used for longest is dropped.
+    """
+
+    def __init__(self, fn: Callable[..., Any], name: str | None = None, max_steps: int = 32):
+        self.fn = fn
+        self.name = name or getattr(fn, "__name__", "function")
+        self.max_steps = max_steps
+        self._steps: OrderedDict[Any, Step] = OrderedDict()
+
+    def step(self, *args: Any) -> tuple[Step, list[np.ndarray]]:
+        """Return the Step for these arguments, made if needed, and its feeds."""
+        leaves = tree.flatten(args)
+        feeds = [x for x in leaves if isinstance(x, (np.ndarray, np.generic))]
+        key = (_form(args), tuple(map(_signature, leaves)))
+        step = self._steps.get(key)
+        if step is None:
+            step = self._steps[key] = Step(Traced(self.fn, args, self.name))
+            if len(self._steps) > self.max_steps:
+                self._steps.popitem(last=False)
+        else:
+            self._steps.move_to_end(key)
+        return step, feeds
+
+    def __call__(self, *args: Any) -> Any:
+        step, feeds = self.step(*args)
+        return step.traced.structure(step.run(feeds))
+
+
+def _form(structure: Any) -> Any:
+    """Return a hashable picture of a nested structure, without its leaves."""
+    if isinstance(structure, dict):
+        return ("dict", tuple((k, _form(structure[k])) for k in sorted(structure)))
+    if isinstance(structure, (list, tuple)):
+        return (type(structure).__name__, tuple(map(_form, structure)))
+    return None
+
+
+def _signature(x: Any) -> Any:
+    if isinstance(x, (np.ndarray, np.generic)):
+        return ("array", x.shape, x.dtype.name)
+    if isinstance(x, slice):
+        return ("slice", x.start, x.stop, x.step)
+    return (type(x), x)
+
+
+_eager: OrderedDict[Any, Function] = OrderedDict()
+_MAX_EAGER = 256
+
+
+def run_now(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Run a function over tensors on arrays, as a plan of its own."""
+    function = _eager.get(fn)
+    if function is None:
+        function = _eager[fn] = Function(lambda a, k: fn(*a, **k), fn.__name__, max_steps=64)
+        if len(_eager) > _MAX_EAGER:
+            _eager.popitem(last=False)
+    return function(args, kwargs)
+
+
+dispatch.run_now.append(run_now)

@@ -1,0 +1,12 @@
+"""``uff.ops``: the meaning of each operation.
+
+One file per family. A primitive is a row with a rule for each stage (see
+``ir.OpDef``); a composite is a function of others. On a symbolic tensor a function
+adds to the graph; on NumPy arrays it runs at once and returns NumPy arrays.
+"""
+
+from uniflexflow.ops.contraction import *  # noqa: F403
+from uniflexflow.ops.elementwise import *  # noqa: F403
+from uniflexflow.ops.reduction import *  # noqa: F403
+from uniflexflow.ops.shaping import *  # noqa: F403
+from uniflexflow.ops import operators as _operators

@@ -1,0 +1,362 @@
+"""Elementwise operations: one row each, with broadcasting by NumPy's rule.
+
+A row gives the name, the meaning in NumPy, and the derivative. Primitives take
+operands of one dtype; the public functions below them promote first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from uniflexflow.ir import Indices, Node, OpDef, TensorSpec, Value, apply
+from uniflexflow.ops.dispatch import as_value, cast_to, meet, op
+from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float
+from uniflexflow.ops.registry import primitive
+from uniflexflow.ops.shape_rules import broadcast_shapes, sum_to
+
+# -- rules shared by all rows ------------------------------------------------------
+
+
+def _indices(node: Node) -> Indices:
+    """Dimension i of the output is index i; broadcast dimensions have none."""
+    out = node.outputs[0].shape
+    ndim = len(out)
+
+    def labels(shape: tuple[int, ...]) -> tuple[Any, ...]:
+        extra = ndim - len(shape)
+        return tuple(
+            i + extra if n == out[i + extra] else None for i, n in enumerate(shape)
+        )
+
+    return Indices(tuple(labels(v.shape) for v in node.inputs), (labels(out),))
+
+
+def _same_dtype(name: str, specs: tuple[TensorSpec, ...]) -> str:
+    dtypes = {s.dtype for s in specs}
+    if len(dtypes) > 1:
+        raise TypeError(f"{name}: operands must share one dtype; received {sorted(dtypes)}.")
+    return specs[0].dtype
+
+
+def _infer(name: str, out_dtype: str | None = None) -> Callable[..., TensorSpec]:
+    def infer(*specs: TensorSpec) -> TensorSpec:
+        dtype = _same_dtype(name, specs)
+        shapes = [s.shape for s in specs]
+        shape = shapes[0] if len(set(shapes)) == 1 else broadcast_shapes(name, *shapes)
+        return TensorSpec(shape, out_dtype or dtype)
+
+    return infer
+
+
+def _row(
+    name: str,
+    reference: Callable[..., Any],
+    derivative: Callable[..., tuple[Value | None, ...]] | None,
+    out_dtype: str | None = None,
+    linear: str = "",
+) -> OpDef:
+    """Define one operation.
+
+    ``derivative(node, g)`` gives one Value or None per input, not yet summed over
+    broadcast axes.
+    """
+
+    def gradient(node: Node, g: Value) -> tuple[Value | None, ...]:
+        assert derivative is not None  # noqa: S101 - `gradient` is None without it
+        grads = derivative(node, g)
+        return tuple(
+            None if d is None else sum_to(d, v.shape) for d, v in zip(grads, node.inputs)
+        )
+
+    return primitive(
+        name,
+        infer=_infer(name, out_dtype),
+        reference=reference,
+        gradient=gradient if derivative is not None else None,
+        indices=_indices,
+        linear=linear,
+        elementwise=True,
+    )
+
+
+def _unary(
+    name: str,
+    reference: Callable[..., Any],
+    derivative: Callable[[Value, Value, Value], Value] | None,
+    linear: str = "",
+) -> OpDef:
+    """``derivative(x, y, g)`` is the gradient of y = f(x), times g."""
+    if derivative is None:
+        return _row(name, reference, lambda node, g: (None,), linear=linear)
+    return _row(
+        name,
+        reference,
+        lambda node, g: (derivative(node.inputs[0], node.outputs[0], g),),
+        linear=linear,
+    )
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    import math  # a scalar function: NumPy has no erf
+
+    return np.vectorize(math.erf, otypes=[x.dtype])(x) if x.size else x.copy()
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    z = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + z), z / (1 + z)).astype(x.dtype)
+
+
+def _softplus(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+# -- the rows ----------------------------------------------------------------------
+
+NEGATIVE = _unary("negative", np.negative, lambda x, y, g: -g, linear="all")
+ABS = _unary("abs", np.abs, lambda x, y, g: g * sign(x))
+SIGN = _unary("sign", np.sign, None)
+EXP = _unary("exp", np.exp, lambda x, y, g: g * y)
+EXPM1 = _unary("expm1", np.expm1, lambda x, y, g: g * (y + 1))
+LOG = _unary("log", np.log, lambda x, y, g: g / x)
+LOG1P = _unary("log1p", np.log1p, lambda x, y, g: g / (x + 1))
+SQRT = _unary("sqrt", np.sqrt, lambda x, y, g: g * 0.5 / y)
+RSQRT = _unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda x, y, g: g * -0.5 * y / x)
+RECIPROCAL = _unary("reciprocal", lambda x: 1 / x, lambda x, y, g: -g * y * y)
+SQUARE = _unary("square", np.square, lambda x, y, g: g * 2 * x)
+SIN = _unary("sin", np.sin, lambda x, y, g: g * cos(x))
+COS = _unary("cos", np.cos, lambda x, y, g: -g * sin(x))
+TANH = _unary("tanh", np.tanh, lambda x, y, g: g * (1 - y * y))
+SIGMOID = _unary("sigmoid", _sigmoid, lambda x, y, g: g * y * (1 - y))
+SOFTPLUS = _unary("softplus", _softplus, lambda x, y, g: g * sigmoid(x))
+ERF = _unary("erf", _erf, lambda x, y, g: g * (2 / np.sqrt(np.pi)) * exp(-x * x))
+RELU = _unary(
+    "relu",
+    lambda x: np.maximum(x, 0),
+    lambda x, y, g: apply(RELU_GRADIENT, g, y),
+)
+FLOOR = _unary("floor", np.floor, None)
+CEIL = _unary("ceil", np.ceil, None)
+ROUND = _unary("round", np.round, None)
+LOGICAL_NOT = _unary("logical_not", np.logical_not, None)
+ISNAN = _row("isnan", np.isnan, lambda node, g: (None,), out_dtype="bool")
+ISFINITE = _row("isfinite", np.isfinite, lambda node, g: (None,), out_dtype="bool")
+
+# relu_gradient(g, y) = g where y > 0, else 0; linear in g
+RELU_GRADIENT = _row(
+    "relu_gradient",
+    lambda g, y: np.where(y > 0, g, np.zeros_like(g)),
+    lambda node, gg: (apply(RELU_GRADIENT, gg, node.inputs[1]), None),
+)
+
+ADD = _row("add", np.add, lambda node, g: (g, g), linear="all")
+SUBTRACT = _row("subtract", np.subtract, lambda node, g: (g, -g), linear="all")
+MULTIPLY = _row(
+    "multiply",
+    np.multiply,
+    lambda node, g: (g * node.inputs[1], g * node.inputs[0]),
+    linear="one",
+)
+DIVIDE = _row(
+    "divide",
+    np.divide,
+    lambda node, g: (g / node.inputs[1], -g * node.outputs[0] / node.inputs[1]),
+)
+
+
+def _power_derivative(node: Node, g: Value) -> tuple[Value, Value]:
+    # d/dx x**y = y x**(y-1);  d/dy x**y = x**y log x, taken as 0 where x <= 0
+    x, y = node.inputs
+    safe = where(x > 0, x, 1.0)
+    return g * y * power(x, y - 1), where(x > 0, g * node.outputs[0] * log(safe), 0.0)
+
+
+POWER = _row("power", np.power, _power_derivative)
+
+
+def _pick(node: Node, g: Value, first: Value) -> tuple[Value, Value]:
+    # ties share the gradient equally, as a sum over both operands must give g
+    a, b = node.inputs
+    tie = cast(equal(a, b), g.dtype) * 0.5
+    share = cast(first, g.dtype) + tie
+    return g * share, g * (1 - share)
+
+
+MAXIMUM = _row("maximum", np.maximum, lambda n, g: _pick(n, g, n.inputs[0] > n.inputs[1]))
+MINIMUM = _row("minimum", np.minimum, lambda n, g: _pick(n, g, n.inputs[0] < n.inputs[1]))
+FLOOR_DIVIDE = _row("floor_divide", np.floor_divide, lambda node, g: (None, None))
+MOD = _row(
+    "mod",
+    np.mod,
+    lambda n, g: (g, -g * floor_divide(n.inputs[0], n.inputs[1])),
+)
+
+
+def _comparison(name: str, reference: Callable[..., Any]) -> OpDef:
+    return _row(name, reference, lambda node, g: (None, None), out_dtype="bool")
+
+
+EQUAL = _comparison("equal", np.equal)
+NOT_EQUAL = _comparison("not_equal", np.not_equal)
+LESS = _comparison("less", np.less)
+LESS_EQUAL = _comparison("less_equal", np.less_equal)
+GREATER = _comparison("greater", np.greater)
+GREATER_EQUAL = _comparison("greater_equal", np.greater_equal)
+LOGICAL_AND = _comparison("logical_and", np.logical_and)
+LOGICAL_OR = _comparison("logical_or", np.logical_or)
+
+
+def _where_infer(condition: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
+    if condition.dtype != "bool":
+        raise TypeError(f"where: the condition must be bool; received {condition.dtype}.")
+    dtype = _same_dtype("where", (a, b))
+    return TensorSpec(broadcast_shapes("where", condition.shape, a.shape, b.shape), dtype)
+
+
+def _where_gradient(node: Node, g: Value) -> tuple[Value | None, ...]:
+    condition, a, b = node.inputs
+    return (
+        None,
+        sum_to(where(condition, g, 0.0), a.shape),
+        sum_to(where(condition, 0.0, g), b.shape),
+    )
+
+
+WHERE = primitive(
+    "where",
+    infer=_where_infer,
+    reference=np.where,
+    gradient=_where_gradient,
+    indices=_indices,
+    elementwise=True,
+)
+CAST = primitive(
+    "cast",
+    infer=lambda x, *, dtype: TensorSpec(x.shape, dtype),
+    reference=lambda x, *, dtype: x.astype(dtype),
+    gradient=lambda node, g: (
+        apply(CAST, g, dtype=node.inputs[0].dtype) if is_float(node.inputs[0].dtype) else None,
+    ),
+    indices=_indices,
+    linear="all",
+    elementwise=True,
+)
+STOP_GRADIENT = primitive(
+    "stop_gradient",
+    infer=lambda x: x,
+    reference=lambda x: x,
+    gradient=lambda node, g: (None,),
+    indices=_indices,
+    linear="all",
+    elementwise=True,
+)
+
+# -- public functions --------------------------------------------------------------
+
+
+def _float_value(x: Any) -> Value:
+    """Return ``x`` as a float tensor; integers become ``floatx()``."""
+    value = as_value(x)
+    return value if is_float(value.dtype) else cast_to(value, floatx())
+
+
+def _public_unary(row: OpDef, summary: str, needs_float: bool = True) -> Callable[..., Any]:
+    def f(x: ArrayLike) -> Any:
+        return apply(row, _float_value(x) if needs_float else as_value(x))
+
+    f.__name__ = f.__qualname__ = row.name
+    f.__doc__ = f"{summary}, element by element."
+    return op(f)
+
+
+def _public_binary(row: OpDef, summary: str, needs_float: bool = False) -> Callable[..., Any]:
+    def f(x1: ArrayLike, x2: ArrayLike) -> Any:
+        a, b = meet(x1, x2)
+        if needs_float and not is_float(a.dtype):
+            a, b = cast_to(a, floatx()), cast_to(b, floatx())
+        return apply(row, a, b)
+
+    f.__name__ = f.__qualname__ = row.name
+    f.__doc__ = f"{summary}, element by element, with broadcasting."
+    return op(f)
+
+
+negative = _public_unary(NEGATIVE, "Return -x", needs_float=False)
+abs = absolute = _public_unary(ABS, "Return the absolute value", needs_float=False)  # noqa: A001
+sign = _public_unary(SIGN, "Return -1, 0 or 1 by the sign", needs_float=False)
+exp = _public_unary(EXP, "Return e to the power x")
+expm1 = _public_unary(EXPM1, "Return exp(x) - 1, precise near 0")
+log = _public_unary(LOG, "Return the natural logarithm")
+log1p = _public_unary(LOG1P, "Return log(1 + x), precise near 0")
+sqrt = _public_unary(SQRT, "Return the square root")
+rsqrt = _public_unary(RSQRT, "Return 1 / sqrt(x)")
+reciprocal = _public_unary(RECIPROCAL, "Return 1 / x")
+square = _public_unary(SQUARE, "Return x * x", needs_float=False)
+sin = _public_unary(SIN, "Return the sine of x in radians")
+cos = _public_unary(COS, "Return the cosine of x in radians")
+tanh = _public_unary(TANH, "Return the hyperbolic tangent")
+sigmoid = _public_unary(SIGMOID, "Return 1 / (1 + exp(-x))")
+softplus = _public_unary(SOFTPLUS, "Return log(1 + exp(x))")
+erf = _public_unary(ERF, "Return the error function")
+relu = _public_unary(RELU, "Return max(x, 0)", needs_float=False)
+floor = _public_unary(FLOOR, "Return the largest whole number not above x")
+ceil = _public_unary(CEIL, "Return the smallest whole number not below x")
+round = _public_unary(ROUND, "Return the nearest whole number, ties to even")  # noqa: A001
+isnan = _public_unary(ISNAN, "Say whether x is not a number")
+isfinite = _public_unary(ISFINITE, "Say whether x is neither infinite nor NaN")
+
+add = _public_binary(ADD, "Return x1 + x2")
+subtract = _public_binary(SUBTRACT, "Return x1 - x2")
+multiply = _public_binary(MULTIPLY, "Return x1 * x2")
+divide = true_divide = _public_binary(DIVIDE, "Return x1 / x2", needs_float=True)
+power = _public_binary(POWER, "Return x1 to the power x2")
+maximum = _public_binary(MAXIMUM, "Return the larger of x1 and x2")
+minimum = _public_binary(MINIMUM, "Return the smaller of x1 and x2")
+floor_divide = _public_binary(FLOOR_DIVIDE, "Return floor(x1 / x2)")
+mod = _public_binary(MOD, "Return x1 - x2 * floor(x1 / x2)")
+equal = _public_binary(EQUAL, "Say whether x1 == x2")
+not_equal = _public_binary(NOT_EQUAL, "Say whether x1 != x2")
+less = _public_binary(LESS, "Say whether x1 < x2")
+less_equal = _public_binary(LESS_EQUAL, "Say whether x1 <= x2")
+greater = _public_binary(GREATER, "Say whether x1 > x2")
+greater_equal = _public_binary(GREATER_EQUAL, "Say whether x1 >= x2")
+
+
+@op
+def logical_not(x: ArrayLike) -> Any:
+    """Return the truth of ``x == 0``, element by element."""
+    return apply(LOGICAL_NOT, cast_to(as_value(x), "bool"))
+
+
+@op
+def logical_and(x1: ArrayLike, x2: ArrayLike) -> Any:
+    """Say whether both are true, element by element."""
+    return apply(LOGICAL_AND, *[cast_to(as_value(x), "bool") for x in (x1, x2)])
+
+
+@op
+def logical_or(x1: ArrayLike, x2: ArrayLike) -> Any:
+    """Say whether at least one is true, element by element."""
+    return apply(LOGICAL_OR, *[cast_to(as_value(x), "bool") for x in (x1, x2)])
+
+
+@op
+def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Any:
+    """Choose x1 where the condition is true, else x2, with broadcasting."""
+    return apply(WHERE, cast_to(as_value(condition), "bool"), *meet(x1, x2))
+
+
+@op
+def cast(x: ArrayLike, dtype: str) -> Any:
+    """Convert to ``dtype``; a float becomes an integer by cutting its fraction."""
+    return cast_to(as_value(x), canonical_dtype(dtype))
+
+
+@op
+def stop_gradient(x: ArrayLike) -> Any:
+    """Return x, with a gradient of zero."""
+    return apply(STOP_GRADIENT, as_value(x))
