@@ -1,0 +1,16 @@
+"""Settings shared by all tests: the tables on the path, a seed per test."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture
+def rng(request):
+    """Return a generator whose numbers depend on the test's name only."""
+    name = request.node.nodeid.encode()
+    return np.random.default_rng(list(name))
