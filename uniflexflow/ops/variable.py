@@ -33,6 +33,7 @@ class Trace:
     def __init__(self) -> None:
         self.reads: dict[Variable, Value] = {}
         self.writes: dict[Variable, Value] = {}
+        self.masks: dict[Value, Any] = {}  # see ops.mask
 
     def __enter__(self) -> Trace:
         Trace._stack.append(self)
@@ -44,6 +45,10 @@ class Trace:
     @staticmethod
     def current() -> Trace | None:
         return Trace._stack[-1] if Trace._stack else None
+
+    @staticmethod
+    def stack() -> list[Trace]:
+        return Trace._stack
 
     def read(self, variable: Variable) -> Value:
         if variable in self.writes:
