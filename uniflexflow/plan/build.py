@@ -1,0 +1,227 @@
+"""Graph to plan: lower each node, decide what shares memory, lay out the arena."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from uniflexflow.ir import CONSTANT, INPUT, Graph, Node, Value
+from uniflexflow.plan.kernel_call import KernelCall
+from uniflexflow.plan.memory import Lifetime, assign_offsets
+from uniflexflow.plan.plan import Instruction, Place, Plan
+
+Lowerings = Mapping[str, Callable[[Node], KernelCall]]
+
+#: Operations that only talk between ranks: they become instructions without a kernel.
+COLLECTIVES = ("reshard", "allreduce_bucket")
+
+
+def _same_bytes(node: Node) -> int | None:
+    """Return the byte offset at which the output lies within the input, if it does."""
+    if node.op.name == "reshape":
+        return 0
+    if node.op.name != "slice":
+        return None
+    shape, a = node.inputs[0].shape, node.attrs
+    if any(s != 1 for s in a["step"]) or 0 in node.outputs[0].shape:
+        return None
+    # contiguous: one axis is cut, those before it have size 1 in the result, those
+    # behind it are whole
+    cut = [i for i, (n, m) in enumerate(zip(a["size"], shape)) if n != m]
+    last = cut[-1] if cut else 0
+    if any(n != 1 for n in a["size"][:last]):
+        return None
+    offset = sum(
+        b * math.prod(shape[i + 1 :]) for i, b in enumerate(a["start"])
+    )
+    return offset * node.outputs[0].spec.itemsize
+
+
+class _Builder:
+    """State while one plan is built; ``build`` is the only entrance."""
+
+    def __init__(self, graph: Graph, lowerings: Lowerings):
+        self.graph = graph
+        self.root: dict[Value, tuple[Value, int]] = {}  # value -> (owner of bytes, offset)
+        self.schedule: list[tuple[Node, KernelCall | None]] = []
+        self.constants: list[Value] = []
+        for node in graph.nodes:
+            if node.op is INPUT or node.op is CONSTANT:
+                self.root[node.outputs[0]] = (node.outputs[0], 0)
+                if node.op is CONSTANT:
+                    self.constants.append(node.outputs[0])
+                continue
+            offset = _same_bytes(node)
+            if offset is not None:
+                owner, at = self.root[node.inputs[0]]
+                self.root[node.outputs[0]] = (owner, at + offset)
+                continue
+            for value in node.outputs:
+                self.root[value] = (value, 0)
+            self.schedule.append((node, self._lower(node, lowerings)))
+
+    @staticmethod
+    def _lower(node: Node, lowerings: Lowerings) -> KernelCall | None:
+        if node.op.name in COLLECTIVES:
+            return None
+        lower = lowerings.get(node.op.name) or (lowerings["chain"] if node.op.elementwise else None)
+        if lower is None:
+            raise NotImplementedError(
+                f"operation {node.op.name!r} has no native kernel"
+                + (f" (layer {node.scope!r})" if node.scope else "")
+                + "; set UNIFLEXFLOW_EXECUTOR=reference to run it with NumPy, slowly."
+            )
+        return lower(node)
+
+    def build(self) -> Plan:
+        self._find_uses()
+        self._find_updates_in_place()
+        places, arena_bytes = self._lay_out()
+        return self._assemble(places, arena_bytes)
+
+    def _find_uses(self) -> None:
+        """Note for each owner the first and last instruction that touch it."""
+        self.first: dict[Value, int] = {}
+        self.last: dict[Value, int] = {}
+        self.reads: dict[Value, list[int]] = {}
+        end = len(self.schedule)
+        for i, (node, _) in enumerate(self.schedule):
+            for value in node.outputs:
+                self.first[value] = self.last[value] = i
+            for value in node.inputs:
+                owner, _ = self.root[value]
+                self.last[owner] = i
+                self.reads.setdefault(owner, []).append(i)
+        for value in self.graph.outputs:
+            self.last[self.root[value][0]] = end
+        self.end = end
+
+    def _find_updates_in_place(self) -> None:
+        """Find updates whose producer may write straight into the variable.
+
+        It may when no instruction after it reads the old numbers, and it reads them
+        itself only where the operation works in place. (No output and no other update
+        is an old number: ``passes.materialize`` has seen to it.)
+        """
+        self.home: dict[Value, Value] = {}  # owner of bytes -> variable leaf it lives in
+        self.copied: list[tuple[Value, Value]] = []
+        for leaf, new in self.graph.updates:
+            owner, offset = self.root[new]
+            made = self.first.get(owner)
+            if owner is leaf and offset == 0:
+                continue  # assigned to itself
+            fits = (
+                made is not None
+                and offset == 0
+                and owner not in self.home
+                and owner.spec.nbytes == leaf.spec.nbytes
+            )
+            if fits:
+                node, call = self.schedule[made]
+                k = owner.index
+                for i in self.reads.get(leaf, ()):
+                    if i > made:
+                        fits = False
+                    elif i == made:
+                        inplace = call.inplace if call is not None else ()
+                        fits = fits and all(
+                            (k, j) in inplace
+                            for j, v in enumerate(node.inputs)
+                            if self.root[v][0] is leaf
+                        )
+            if fits:
+                self.home[owner] = leaf
+            else:
+                self.copied.append((leaf, new))
+                if made is not None:
+                    self.last[owner] = self.end
+
+    def _lay_out(self) -> tuple[dict[Value, Place], int]:
+        lifetimes: list[Lifetime] = []
+        number: dict[Value, int] = {}
+        self.workspace: dict[int, int] = {}  # instruction -> lifetime
+        for i, (node, call) in enumerate(self.schedule):
+            claimed = set()
+            for k, value in enumerate(node.outputs):
+                if value in self.home:
+                    continue
+                number[value] = len(lifetimes)
+                life = Lifetime(value.spec.nbytes, i, self.last[value])
+                for out, j in call.inplace if call is not None else ():
+                    owner, offset = self.root[node.inputs[j]]
+                    if (
+                        out == k
+                        and offset == 0
+                        and owner in number
+                        and owner not in claimed
+                        and self.last[owner] == i
+                        and owner.spec.nbytes == value.spec.nbytes
+                    ):
+                        life.takes_over = number[owner]
+                        claimed.add(owner)
+                        break
+                lifetimes.append(life)
+            if call is not None and call.workspace:
+                self.workspace[i] = len(lifetimes)
+                lifetimes.append(Lifetime(call.workspace, i, i))
+        offsets, arena_bytes = assign_offsets(lifetimes)
+        places = {value: Place("arena", 0, offsets[n]) for value, n in number.items()}
+        self.workspace_places = {
+            i: Place("arena", 0, offsets[n]) for i, n in self.workspace.items()
+        }
+        feed = variable = 0
+        for value in self.graph.inputs:
+            if value.node.attrs["kind"] == "feed":
+                places[value] = Place("feed", feed)
+                feed += 1
+            else:
+                places[value] = Place("variable", variable)
+                variable += 1
+        for i, value in enumerate(self.constants):
+            places[value] = Place("constant", i)
+        for owner, leaf in self.home.items():
+            places[owner] = places[leaf]
+        return places, arena_bytes
+
+    def _assemble(self, places: dict[Value, Place], arena_bytes: int) -> Plan:
+        table: dict[Place, int] = {}
+
+        def place_of(value: Value) -> Place:
+            owner, offset = self.root[value]
+            p = places[owner]
+            return Place(p.space, p.index, p.offset + offset) if offset else p
+
+        instructions = []
+        for i, (node, call) in enumerate(self.schedule):
+            wanted = [place_of(v) for v in (*node.outputs, *node.inputs)]
+            if i in self.workspace_places:
+                wanted.append(self.workspace_places[i])
+            args = tuple([table.setdefault(p, len(table)) for p in wanted])
+            instructions.append(Instruction(node, call, args))
+        return Plan(
+            graph=self.graph,
+            instructions=tuple(instructions),
+            table=tuple(table),
+            outputs=tuple(place_of(v) for v in self.graph.outputs),
+            copies=tuple((places[leaf], place_of(new), leaf.spec.nbytes) for leaf, new in self.copied),
+            constants=tuple(self.constants),
+            arena_bytes=arena_bytes,
+        )
+
+
+def build(graph: Graph, lowerings: Lowerings) -> Plan:
+    """Make the plan of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        After all passes.
+    lowerings : mapping of str to callable
+        Name of a primitive -> ``lower(node) -> KernelCall``.
+
+    Raises
+    ------
+    NotImplementedError
+        If an operation has no native kernel; names it and its layer.
+    """
+    return _Builder(graph, lowerings).build()

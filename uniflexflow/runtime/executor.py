@@ -1,0 +1,188 @@
+"""A plan bound to memory: the executor's face in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from uniflexflow._core.executor import Program, copy
+from uniflexflow.ops.variable import aligned_zeros
+from uniflexflow.plan import Instruction, Place, Plan
+
+Collective = Callable[[Instruction, list[np.ndarray], list[np.ndarray]], None]
+
+
+class Arena:
+    """Memory for the temporary values of plans that never run at the same time."""
+
+    def __init__(self) -> None:
+        self.memory = np.empty(0, np.uint8)
+
+    def require(self, nbytes: int) -> int:
+        """Return the address of at least ``nbytes``; may move everything."""
+        if self.memory.nbytes < nbytes:
+            self.memory = np.empty(0, np.uint8)  # give back before taking more
+            self.memory = aligned_empty(nbytes)
+        return self.memory.ctypes.data
+
+
+def aligned_empty(nbytes: int) -> np.ndarray:
+    """Return bytes that start on a cache line; pages are touched when first used."""
+    raw = np.empty(nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + nbytes]
+
+
+class Executor:
+    """Run one plan again and again.
+
+    Parameters
+    ----------
+    plan : Plan
+    variables : sequence of ndarray
+        The memory of the graph's variables, in the order of its inputs.
+    arena : Arena
+    num_threads, scratch_bytes : int
+        Slave cores, and the scratchpad of each.
+    collective : callable, optional
+        ``collective(instruction, inputs, outputs)`` runs an instruction without kernel.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        variables: Sequence[np.ndarray],
+        arena: Arena,
+        num_threads: int,
+        scratch_bytes: int,
+        collective: Collective | None = None,
+    ):
+        self.plan = plan
+        self.arena = arena
+        self.num_threads = num_threads
+        self._variables = list(variables)
+        self._constants = [
+            _aligned_copy(v.node.attrs["array"]) for v in plan.constants
+        ]
+        self._feed_specs = [
+            v.spec for v in plan.graph.inputs if v.node.attrs["kind"] == "feed"
+        ]
+        self._feed_places: list[list[tuple[int, int]]] = [[] for _ in self._feed_specs]
+        for at, place in enumerate(plan.table):
+            if place.space == "feed":
+                self._feed_places[place.index].append((at, place.offset))
+        self._segments = list(_segments(plan))
+        self._collective = collective
+        calls = [
+            (i.call.function, i.args, i.call.ints, i.call.floats)
+            if i.call is not None
+            else (0, (), (), ())
+            for i in plan.instructions
+        ]
+        self.program = Program(calls, len(plan.table), num_threads, scratch_bytes)
+        self._base: int | None = None
+        self._feeds: list[np.ndarray] = []
+
+    def _bind(self) -> None:
+        """Give every place of the table its address, and make views of the outputs."""
+        self._base = self.arena.require(self.plan.arena_bytes)
+        for at, place in enumerate(self.plan.table):
+            if place.space != "feed":
+                self.program.set_address(at, self._address(place))
+        self._copies = [
+            (self._address(to), source, nbytes) for to, source, nbytes in self.plan.copies
+        ]
+        self._outputs = [
+            None if p.space == "feed" else self._view(p, v.spec)
+            for p, v in zip(self.plan.outputs, self.plan.graph.outputs)
+        ]
+
+    def _address(self, place: Place) -> int:
+        if place.space == "arena":
+            base = self._base
+        elif place.space == "variable":
+            base = self._variables[place.index].ctypes.data
+        elif place.space == "constant":
+            base = self._constants[place.index].ctypes.data
+        else:
+            base = self._feeds[place.index].ctypes.data
+        return base + place.offset
+
+    def _view(self, place: Place, spec: Any) -> np.ndarray:
+        if place.space == "arena":
+            memory = self.arena.memory
+        elif place.space == "variable":
+            memory = self._variables[place.index]
+        elif place.space == "constant":
+            memory = self._constants[place.index]
+        else:
+            memory = self._feeds[place.index]
+        raw = memory.reshape(-1).view(np.uint8)
+        return raw[place.offset : place.offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)
+
+    def run(self, feeds: Sequence[np.ndarray], times: np.ndarray | None = None) -> list[np.ndarray]:
+        """Run the plan on feeds; update the variables; return views of the outputs.
+
+        The views are overwritten by the next run of any plan on this arena.
+
+        Raises
+        ------
+        ValueError
+            If a feed has another shape or dtype than the plan was made for.
+        """
+        if self._base != self.arena.memory.ctypes.data or self._base is None:
+            self._bind()
+        self._feeds = []
+        for spec, places, feed in zip(self._feed_specs, self._feed_places, feeds, strict=True):
+            if feed.shape != spec.shape or feed.dtype.name != spec.dtype:
+                raise ValueError(
+                    f"plan: a feed is {feed.dtype.name}{list(feed.shape)}; expected {spec}."
+                )
+            if not feed.flags.c_contiguous:
+                feed = np.ascontiguousarray(feed)
+            self._feeds.append(feed)
+            address = feed.ctypes.data
+            for at, offset in places:
+                self.program.set_address(at, address + offset)
+        run = self.program.run
+        for start, stop, collective in self._segments:
+            if times is None:
+                run(start, stop)
+            else:
+                self.program.profile(start, stop, times)
+            if collective is not None:
+                self._run_collective(collective)
+        for to, source, nbytes in self._copies:
+            copy(to, self._address(source), nbytes)
+        return [
+            self._view(p, v.spec) if out is None else out
+            for out, p, v in zip(self._outputs, self.plan.outputs, self.plan.graph.outputs)
+        ]
+
+    def _run_collective(self, instruction: Instruction) -> None:
+        node = instruction.node
+        values = (*node.outputs, *node.inputs)
+        arrays = [
+            self._view(self.plan.table[at], v.spec) for at, v in zip(instruction.args, values)
+        ]
+        if self._collective is None:
+            raise RuntimeError(f"{node!r} needs a communicator; the plan was bound without one.")
+        self._collective(instruction, arrays[len(node.outputs) :], arrays[: len(node.outputs)])
+
+
+def _segments(plan: Plan) -> Any:
+    """Yield (start, stop, the collective instruction that follows or None)."""
+    start = 0
+    for i, instruction in enumerate(plan.instructions):
+        if instruction.call is None:
+            yield start, i, instruction
+            start = i + 1
+    yield start, len(plan.instructions), None
+
+
+def _aligned_copy(array: np.ndarray) -> np.ndarray:
+    out = aligned_zeros(array.shape, array.dtype.name)
+    out[...] = array
+    return out
