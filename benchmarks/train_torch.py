@@ -1,0 +1,73 @@
+"""Train one workload with PyTorch; print the steps per second as JSON.
+
+Usage: ``python train_torch.py NAME --mode eager|compile|channels_last --threads 2``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from models import WORKLOADS, data
+from models_torch import build
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name", choices=WORKLOADS)
+    parser.add_argument("--mode", default="eager", choices=["eager", "compile", "channels_last"])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--repeats", type=int, default=3)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    w = WORKLOADS[args.name]
+    model = build(args.name)
+    x, y = data(args.name, w.batch * args.steps)
+    images = len(w.input_shape) == 3
+    x = torch.from_numpy(np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if images else x)
+    y = torch.from_numpy(y)
+    if w.classes:
+        y = y.long()
+    if args.mode == "channels_last" and images:
+        model = model.to(memory_format=torch.channels_last)
+        x = x.to(memory_format=torch.channels_last)
+    if w.optimizer == "adam":
+        optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, fused=True)
+
+    def step(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad(set_to_none=True)
+        out = model(a)
+        if w.classes:
+            value = F.cross_entropy(out.reshape(-1, w.classes), b.reshape(-1))
+        else:
+            value = F.mse_loss(out, b)
+        value.backward()
+        optimizer.step()
+        return value
+
+    if args.mode == "compile":
+        model = torch.compile(model)
+    model.train()
+    step(x[: w.batch], y[: w.batch])
+    step(x[: w.batch], y[: w.batch])
+    speeds = []
+    for _ in range(args.repeats):
+        order = torch.randperm(len(x))
+        start = time.perf_counter()
+        total = 0.0
+        for i in range(args.steps):
+            rows = order[i * w.batch : (i + 1) * w.batch]
+            total += step(x[rows], y[rows]).item()  # the running loss, as fit shows it
+        speeds.append(args.steps / (time.perf_counter() - start))
+    print(json.dumps({"steps_per_second": sorted(speeds), "version": torch.__version__}))
+
+
+main()
