@@ -14,6 +14,9 @@ from uniflexflow.ops.registry import primitive
 from uniflexflow.ops.shape_rules import broadcast_shapes
 from uniflexflow.ops.shaping import broadcast_to, reshape
 
+__all__ = [
+    "matmul",
+]
 
 def _swap(shape: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
     return shape[:-2] + (shape[-1], shape[-2]) if transposed else shape

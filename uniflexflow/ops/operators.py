@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from uniflexflow.ir import Value
-from uniflexflow.ops import contraction, elementwise, shaping
+from uniflexflow.ops import contraction, elementwise, slicing
 from uniflexflow.ops.symbolic import KerasTensor
 from uniflexflow.ops.variable import Variable
 
@@ -49,7 +49,7 @@ def install(cls: type) -> None:
     cls.__neg__ = lambda self: elementwise.negative(self)
     cls.__abs__ = lambda self: elementwise.abs(self)
     cls.__invert__ = lambda self: elementwise.logical_not(self)
-    cls.__getitem__ = lambda self, key: shaping.get_item(self, key)
+    cls.__getitem__ = lambda self, key: slicing.get_item(self, key)
     cls.__iter__ = None  # otherwise Python would try x[0], x[1], ... without end
     cls.__len__ = _length
 

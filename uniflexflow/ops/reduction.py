@@ -18,6 +18,19 @@ from uniflexflow.ops.registry import primitive
 from uniflexflow.ops.shape_rules import normalize_axes, normalize_axis
 from uniflexflow.ops.shaping import broadcast_to, reshape
 
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "max",
+    "mean",
+    "min",
+    "std",
+    "sum",
+    "var",
+]
+
 # A primitive reduction drops its axes; the public functions put them back as 1 if
 # asked. ``axes`` is a sorted tuple of non-negative ints.
 
