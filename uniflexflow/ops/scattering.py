@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from uniflexflow.ir import Value, apply, constant
@@ -33,8 +32,8 @@ def scatter(indices: ArrayLike, values: ArrayLike, shape: Sequence[int]) -> Any:
 
     Examples
     --------
-    >>> scatter(np.array([[0], [2], [0]]), np.array([1.0, 2.0, 3.0]), (3,))
-    array([4., 0., 2.])
+    >>> scatter([[0], [2], [0]], [1.0, 2.0, 3.0], (3,))
+    array([4., 0., 2.], dtype=float32)
     """
     indices, values, shape = index_value("scatter", indices), as_value(values), tuple(shape)
     n = indices.shape[-1] if indices.ndim else 0

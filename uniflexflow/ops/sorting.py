@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from uniflexflow.ir import Indices, Node, TensorSpec, Value, apply
+from uniflexflow.ir import Indices, Node, TensorSpec, apply
 from uniflexflow.ops.dispatch import as_value, cast_to, meet, op
 from uniflexflow.ops.dtypes import is_float
 from uniflexflow.ops.elementwise import isfinite
