@@ -204,5 +204,11 @@ class Variable:
             )
         return np.array(self._array, dtype=dtype, copy=copy)
 
+    def __float__(self) -> float:
+        return float(np.asarray(self))
+
+    def __int__(self) -> int:
+        return int(np.asarray(self))
+
     def __repr__(self) -> str:
         return f"<Variable path={self.path}, shape={self.shape}, dtype={self.dtype}>"
