@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+for room in ("", "ops"):
+    sys.path.insert(0, str(Path(__file__).parent / room))
 
 
 @pytest.fixture
