@@ -23,6 +23,10 @@
 #define UFF_FAMILIES_H
 
 #define UFF_FAMILIES(X, arg) \
+    X(cast, arg)             \
+    X(chain, arg)            \
+    X(function, arg)         \
+    X(convolution, arg)      \
     X(gemm, arg)             \
     X(probe, arg)
 

@@ -1,0 +1,40 @@
+/* Products whose operands are gathered by offsets: the kernel under every convolution. */
+#ifndef UFF_CONVOLUTION_H
+#define UFF_CONVOLUTION_H
+
+#include "kernels.h"
+
+/* C[places[i] + j] = sum over q < k of  a[rows[i] + cols[q]] * b[panel of j][q][lane of j]
+ * for i < m, j < n; offsets count elements.
+ *
+ * In a convolution i is a pixel, q a tap and channel, j a filter, `a` an image with its
+ * border. In its weight gradient i is a tap and channel, q a pixel. Each sum runs over q in
+ * order, whatever the shape of the register block, so a cut in i or j changes no result. */
+typedef struct {
+    int64_t m, n, k;
+    const void *a;
+    const int64_t *rows;
+    const int32_t *cols;
+    const void *b;   /* panels of `lanes` columns; each can be read to its full width */
+    int64_t b_step;  /* from one q to the next */
+    int64_t b_panel; /* from one panel to the next */
+    void *c;
+    const int64_t *places;
+    const void *bias; /* n elements added at the write-back, or NULL */
+    int accumulate;   /* C += instead of C = */
+    int relu;         /* negative results become 0 */
+} uff_gathered_product;
+
+struct uff_convolution_kernels {
+    int lanes_f32, lanes_f64; /* columns of one panel */
+    void (*product_f32)(const uff_gathered_product *p);
+    void (*product_f64)(const uff_gathered_product *p);
+    /* dst[q][lane j] = src[q * k_step + j * n_step], j < n <= lanes; other lanes are 0 */
+    void (*pack_f32)(int64_t k, int64_t n, const void *src, int64_t k_step, int64_t n_step, void *dst);
+    void (*pack_f64)(int64_t k, int64_t n, const void *src, int64_t k_step, int64_t n_step, void *dst);
+    /* dst[q][lane j] = src[places[q] + j] */
+    void (*gather_f32)(int64_t k, int64_t n, const void *src, const int64_t *places, void *dst);
+    void (*gather_f64)(int64_t k, int64_t n, const void *src, const int64_t *places, void *dst);
+};
+
+#endif
