@@ -1,0 +1,73 @@
+# The front door: `make demo` and `make test` need Python 3.10-3.13, a C compiler and make.
+# Everything is installed into .venv; PYTHON chooses the interpreter it is made of.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := demo_output
+
+.PHONY: help demo test test-aarch64 lint build docs bench bench-kernels clean
+
+help:
+	@echo "make demo          train, stop, resume and evaluate over 2 MPI ranks"
+	@echo "make test          all tests"
+	@echo "make lint          ruff and cython-lint"
+	@echo "make docs          the documentation site, in docs/_build/html"
+	@echo "make bench         train the benchmark workloads against the peers"
+	@echo "make bench-kernels kernels against the measured peak of this machine"
+	@echo "make test-aarch64  kernel tests for aarch64 under qemu"
+	@echo "make build         compile in place, for development"
+
+# One stamp per set of dependencies; the package itself is installed again when a source changes.
+SOURCES := setup.py pyproject.toml $(shell find uniflexflow -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]' | grep -v __pycache__)
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/demo.stamp: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet ".[mpich,plot]"
+	@touch $@
+
+$(VENV)/dev.stamp: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable ".[mpich,plot,notebooks,docs,dev]"
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+demo: $(VENV)/demo.stamp
+	rm -rf $(DEMO)
+	$(BIN)/mpiexec -n 2 $(BIN)/python tutorials/demo.py --output $(DEMO) --stop-at 1
+	$(BIN)/mpiexec -n 2 $(BIN)/python tutorials/demo.py --output $(DEMO)
+
+build: $(VENV)/dev.stamp
+
+test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/cython-lint uniflexflow
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+test-aarch64: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest tests/kernels/aarch64
+
+clean:
+	rm -rf build $(DEMO) docs/_build $(VENV)/*.stamp uniflexflow/_core/*.so
+
+# -- benchmarks: the peers get an environment of their own ------------------------------
+PEERS := .venv-peers/bin/python
+
+$(PEERS):
+	$(PYTHON) -m venv .venv-peers
+	$(PEERS) -m pip install --quiet torch==2.13.0
+	$(PEERS) -m pip install --quiet "keras>=3.15,<3.16" jax tensorflow-cpu
+
+bench: $(VENV)/dev.stamp $(PEERS)
+	$(BIN)/python benchmarks/compare.py tiny mlp convnet --peers $(abspath $(PEERS))
+
+bench-kernels: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/kernels.py
