@@ -1,11 +1,14 @@
 """The executor: one loop over the instructions of a plan, without the GIL."""
 
+cimport numpy as cnp
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from uniflexflow._core.core cimport uff_instruction, uff_team, uff_tiled_op
+
+cnp.import_array()
 
 
 cdef extern from "stdlib.h" nogil:
@@ -100,6 +103,31 @@ cdef class Program:
         if not 0 <= place < self.table_size:
             raise IndexError(f"place {place} is not in the table of {self.table_size}")
         self.table[place] = <void *>address
+
+    def set_feeds(self, list rules, feeds):
+        """Say where the feeds are; return them, as contiguous arrays.
+
+        ``rules`` has one (shape, dtype, ((place, offset), ...)) per feed.
+        """
+        cdef cnp.ndarray array
+        cdef Py_ssize_t i, place, offset
+        cdef list kept = []
+        if len(feeds) != len(rules):
+            raise ValueError(f"plan: {len(feeds)} feeds are given; expected {len(rules)}.")
+        for i, (shape, dtype, places) in enumerate(rules):
+            feed = feeds[i]
+            if not isinstance(feed, cnp.ndarray) or feed.shape != shape or feed.dtype != dtype:
+                raise ValueError(
+                    f"plan: feed {i} is {getattr(feed, 'dtype', type(feed))} of shape "
+                    f"{getattr(feed, 'shape', ())}; expected {dtype} of shape {shape}."
+                )
+            array = feed
+            if not cnp.PyArray_IS_C_CONTIGUOUS(array):
+                array = cnp.PyArray_GETCONTIGUOUS(array)
+            kept.append(array)
+            for place, offset in places:
+                self.table[place] = <char *>cnp.PyArray_DATA(array) + offset
+        return kept
 
     def run(self, Py_ssize_t start, Py_ssize_t stop):
         """Run instructions start to stop."""

@@ -36,38 +36,46 @@ def _use_counts(graph: Graph) -> dict[Value, int]:
     return uses
 
 
-def _is_bias_add(node: Node, product: Value, bias: Value) -> bool:
+def _product_behind(value: Value) -> Value:
+    """Look through a reshape that keeps the last axis (a Dense layer on many axes)."""
+    node = value.node
+    if node.op.name == "reshape" and value.ndim and node.inputs[0].ndim:
+        if node.inputs[0].shape[-1] == value.shape[-1]:
+            return node.inputs[0]
+    return value
+
+
+def _takes_bias(product: Value, bias: Value) -> bool:
+    name = product.node.op.name
     return (
-        product.node.op.name in _WITH_EPILOGUE
-        and bias.ndim == 1
-        and bias.shape[0] == product.shape[-1]
-        and product.shape == node.outputs[0].shape
-        and (product.node.op.name != "matmul" or product.ndim == 2)
-    )
+        (name == "matmul" and product.ndim == 2) or name == "conv2d"
+    ) and bias.shape == product.shape[-1:]
 
 
 def fuse_epilogues(graph: Graph) -> Graph:
     """Put ``+ bias`` and ``relu`` into the product that they follow, if it has no other use."""
     uses = _use_counts(graph)
 
+    def once(old: Value) -> bool:
+        return uses[old] == 1 and uses[_product_behind(old)] == 1
+
+    def shaped(new: Value, like: Value) -> Value:
+        return new if new.shape == like.shape else apply(OPS["reshape"], new, shape=like.shape)
+
     def rule(node: Node, inputs: tuple[Value, ...]) -> Value | None:
+        out = node.outputs[0]
         if node.op.name == "add":
-            for (old, new), (_, bias) in (
-                ((node.inputs[0], inputs[0]), (node.inputs[1], inputs[1])),
-                ((node.inputs[1], inputs[1]), (node.inputs[0], inputs[0])),
-            ):
-                if uses[old] == 1 and _is_bias_add(node, new, bias):
-                    product = new.node
-                    op = OPS[_WITH_EPILOGUE[product.op.name]]
-                    return apply(op, *product.inputs, bias, **product.attrs, activation=None)
-        if node.op.name == "relu":
-            product = inputs[0].node
-            if (
-                uses[node.inputs[0]] == 1
-                and product.op.name in _WITH_EPILOGUE.values()
-                and product.attrs["activation"] is None
-            ):
-                return apply(product.op, *product.inputs, **{**product.attrs, "activation": "relu"})
+            for old, new, bias in ((node.inputs[0], *inputs), (node.inputs[1], *inputs[::-1])):
+                product = _product_behind(new)
+                if once(old) and _takes_bias(product, bias) and new.shape == out.shape:
+                    made = product.node
+                    op = OPS[_WITH_EPILOGUE[made.op.name]]
+                    return shaped(apply(op, *made.inputs, bias, **made.attrs, activation=None), out)
+        if node.op.name == "relu" and once(node.inputs[0]):
+            made = _product_behind(inputs[0]).node
+            if made.op.name in _WITH_EPILOGUE.values() and made.attrs["activation"] is None:
+                attrs = {**made.attrs, "activation": "relu"}
+                return shaped(apply(made.op, *made.inputs, **attrs), out)
         return None
 
     return rewrite(graph, rule)

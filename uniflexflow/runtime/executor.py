@@ -66,15 +66,22 @@ class Executor:
         self._constants = [
             _aligned_copy(v.node.attrs["array"]) for v in plan.constants
         ]
-        self._feed_specs = [
-            v.spec for v in plan.graph.inputs if v.node.attrs["kind"] == "feed"
+        specs = [v.spec for v in plan.graph.inputs if v.node.attrs["kind"] == "feed"]
+        self._feed_rules = [
+            (
+                spec.shape,
+                np.dtype(spec.dtype),
+                tuple(
+                    (at, p.offset)
+                    for at, p in enumerate(plan.table)
+                    if p.space == "feed" and p.index == i
+                ),
+            )
+            for i, spec in enumerate(specs)
         ]
-        self._feed_places: list[list[tuple[int, int]]] = [[] for _ in self._feed_specs]
-        for at, place in enumerate(plan.table):
-            if place.space == "feed":
-                self._feed_places[place.index].append((at, place.offset))
         self._segments = list(_segments(plan))
         self._collective = collective
+        self._feed_outputs = any(p.space == "feed" for p in plan.outputs)
         calls = [
             (i.call.function, i.args, i.call.ints, i.call.floats)
             if i.call is not None
@@ -82,18 +89,16 @@ class Executor:
             for i in plan.instructions
         ]
         self.program = Program(calls, len(plan.table), num_threads, scratch_bytes)
-        self._base: int | None = None
+        self._memory: np.ndarray | None = None  # what the program's addresses point into
         self._feeds: list[np.ndarray] = []
 
     def _bind(self) -> None:
         """Give every place of the table its address, and make views of the outputs."""
         self._base = self.arena.require(self.plan.arena_bytes)
+        self._memory = self.arena.memory
         for at, place in enumerate(self.plan.table):
             if place.space != "feed":
                 self.program.set_address(at, self._address(place))
-        self._copies = [
-            (self._address(to), source, nbytes) for to, source, nbytes in self.plan.copies
-        ]
         self._outputs = [
             None if p.space == "feed" else self._view(p, v.spec)
             for p, v in zip(self.plan.outputs, self.plan.graph.outputs)
@@ -132,34 +137,24 @@ class Executor:
         ValueError
             If a feed has another shape or dtype than the plan was made for.
         """
-        if self._base != self.arena.memory.ctypes.data or self._base is None:
+        if self._memory is not self.arena.memory:
             self._bind()
-        self._feeds = []
-        for spec, places, feed in zip(self._feed_specs, self._feed_places, feeds, strict=True):
-            if feed.shape != spec.shape or feed.dtype.name != spec.dtype:
-                raise ValueError(
-                    f"plan: a feed is {feed.dtype.name}{list(feed.shape)}; expected {spec}."
-                )
-            if not feed.flags.c_contiguous:
-                feed = np.ascontiguousarray(feed)
-            self._feeds.append(feed)
-            address = feed.ctypes.data
-            for at, offset in places:
-                self.program.set_address(at, address + offset)
-        run = self.program.run
+        self._feeds = self.program.set_feeds(self._feed_rules, feeds)
         for start, stop, collective in self._segments:
             if times is None:
-                run(start, stop)
+                self.program.run(start, stop)
             else:
                 self.program.profile(start, stop, times)
             if collective is not None:
                 self._run_collective(collective)
-        for to, source, nbytes in self._copies:
-            copy(to, self._address(source), nbytes)
-        return [
-            self._view(p, v.spec) if out is None else out
-            for out, p, v in zip(self._outputs, self.plan.outputs, self.plan.graph.outputs)
-        ]
+        for to, source, nbytes in self.plan.copies:
+            copy(self._address(to), self._address(source), nbytes)
+        if self._feed_outputs:
+            return [
+                self._view(p, v.spec) if out is None else out
+                for out, p, v in zip(self._outputs, self.plan.outputs, self.plan.graph.outputs)
+            ]
+        return self._outputs
 
     def _run_collective(self, instruction: Instruction) -> None:
         node = instruction.node
