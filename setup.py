@@ -47,9 +47,8 @@ TILE_FLAGS = [*FLAGS, "-ffp-contract=fast", "-fno-trapping-math", "-fno-semantic
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
-    "wraparound": DEBUG,
     "initializedcheck": DEBUG,
-    "cdivision": not DEBUG,
+    "cdivision": True,
     "embedsignature": True,
 }
 

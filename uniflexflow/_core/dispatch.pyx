@@ -3,7 +3,18 @@
 The environment variable ``UNIFLEXFLOW_ISA`` forces another one.
 """
 
+from libc.stdint cimport int64_t
+
 import os
+import time
+
+
+cdef extern from "tile/probe.h" nogil:
+    ctypedef struct uff_probe_kernels:
+        int vector_bytes
+        int64_t (*fma_f32)(int64_t n, double *sink) noexcept nogil
+        int64_t (*fma_f64)(int64_t n, double *sink) noexcept nogil
+    const uff_probe_kernels *uff_probe(const uff_kernels *k) noexcept
 
 
 cdef extern from "isa.h" nogil:
@@ -55,6 +66,30 @@ def select(str name, *, str where="dispatch.select"):
     uff_isa_fill(isa, &table)
     current = isa
     kernels = &table
+
+
+def vector_bytes():
+    """Width of the vectors of the kernels in use."""
+    return uff_probe(kernels).vector_bytes
+
+
+def measure_peak(dtype="float32"):
+    """Return the FLOP/s that one core reaches on multiply-adds in registers.
+
+    The best of many short runs, with the kernels in use; it takes about 50 ms.
+    """
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dispatch.measure_peak: unknown dtype: {dtype!r}; "
+                         "expected float32 or float64.")
+    cdef int64_t flops, n = 20000
+    cdef double sink
+    cdef bint single = dtype == "float32"
+    best = 0.0
+    for _ in range(60):
+        start = time.perf_counter()
+        flops = uff_probe(kernels).fma_f32(n, &sink) if single else uff_probe(kernels).fma_f64(n, &sink)
+        best = max(best, n * flops / (time.perf_counter() - start))
+    return best
 
 
 def _choose():

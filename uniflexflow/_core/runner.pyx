@@ -8,6 +8,8 @@ import time
 
 import numpy as np
 
+from uniflexflow.machine import host
+
 
 cdef class Runner:
     """One kernel call bound to its arrays.
@@ -19,7 +21,7 @@ cdef class Runner:
         C-contiguous; outputs are written.
     num_threads : int
     scratch_bytes : int
-        Scratchpad of each slave core.
+        Scratchpad of each slave core; 0: as large as the host's.
     """
 
     cdef uff_instruction ins
@@ -27,8 +29,8 @@ cdef class Runner:
     cdef uff_tiled_op function
     cdef object keep
 
-    def __cinit__(self, call, outputs, inputs, int num_threads=1, size_t scratch_bytes=1 << 18):
-        scratch_bytes = (scratch_bytes + 63) // 64 * 64
+    def __cinit__(self, call, outputs, inputs, int num_threads=1, size_t scratch_bytes=0):
+        scratch_bytes = ((scratch_bytes or host().scratch_bytes) + 63) // 64 * 64
         workspace = aligned(call.workspace)
         arrays = [*outputs, *inputs, workspace]
         for array in arrays:
@@ -66,6 +68,6 @@ def aligned(size_t nbytes):
     return buffer[start:start + nbytes]
 
 
-def run_call(call, outputs, inputs, num_threads=1, scratch_bytes=1 << 18):
+def run_call(call, outputs, inputs, num_threads=1, scratch_bytes=0):
     """Run one ``KernelCall``: writes ``outputs`` from ``inputs``."""
     Runner(call, outputs, inputs, num_threads, scratch_bytes).run()

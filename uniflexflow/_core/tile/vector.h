@@ -1,8 +1,8 @@
 /* Vectors as wide as the target's registers, by GCC's vector extension.
  *
  * Loads and stores go through the `u` types, which need no alignment beyond the
- * element's. Arithmetic, comparisons (giving 0 / -1 lanes of the integer type) and
- * `mask ? a : b` work on vectors as on numbers.
+ * element's. Arithmetic works on vectors as on numbers; comparisons give lanes of 0 or -1
+ * of the integer type, for uff_select.
  */
 #ifndef UFF_VECTOR_H
 #define UFF_VECTOR_H
@@ -41,7 +41,17 @@ static inline uff_vf64 uff_load_f64(const double *p) { return *(const uff_vf64u 
 static inline void uff_store_f32(float *p, uff_vf32 v) { *(uff_vf32u *)p = v; }
 static inline void uff_store_f64(double *p, uff_vf64 v) { *(uff_vf64u *)p = v; }
 
-/* All lanes x. Minus zero, because x - (+0) keeps the sign of a zero and x + 0 doesn't. */
+/* Lane by lane: a where the mask is -1, b where it is 0. */
+static inline uff_vf32 uff_select_f32(uff_vi32 mask, uff_vf32 a, uff_vf32 b)
+{
+    return (uff_vf32)((mask & (uff_vi32)a) | (~mask & (uff_vi32)b));
+}
+static inline uff_vf64 uff_select_f64(uff_vi64 mask, uff_vf64 a, uff_vf64 b)
+{
+    return (uff_vf64)((mask & (uff_vi64)a) | (~mask & (uff_vi64)b));
+}
+
+/* All lanes x. Minus, because x - 0 keeps a negative zero and x + 0 doesn't. */
 static inline uff_vf32 uff_all_f32(float x) { return x - (uff_vf32){0}; }
 static inline uff_vf64 uff_all_f64(double x) { return x - (uff_vf64){0}; }
 
