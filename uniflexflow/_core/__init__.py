@@ -1,1 +1,34 @@
 """Compiled rooms: tiled operations (Cython) over tile kernels (C, ``tile/``)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+#: Modules with tiled operations; each has a table LOWERINGS (see plan.kernel_call).
+FAMILIES = ("chain", "gemm")
+
+
+def _collect() -> dict[str, Callable[..., Any]]:
+    merged: dict[str, Callable[..., Any]] = {}
+    for family in FAMILIES:
+        try:
+            module = importlib.import_module(f"uniflexflow._core.{family}")
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("uniflexflow._core."):
+                raise
+            raise ImportError(
+                f"uniflexflow: the compiled part is missing ({error.name}): run "
+                "`pip install -e .` (or `python setup.py build_ext --inplace`) in the source "
+                "folder; it needs a C compiler."
+            ) from error
+        twice = merged.keys() & module.LOWERINGS.keys()
+        if twice:
+            raise RuntimeError(f"operations {sorted(twice)} have two lowerings; see {family}.pyx")
+        merged |= module.LOWERINGS
+    return merged
+
+
+#: Name of a primitive -> its lowering. Elementwise primitives are all lowered by "chain".
+LOWERINGS = _collect()

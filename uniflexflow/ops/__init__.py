@@ -5,6 +5,7 @@ One file per family. A primitive is a row with a rule for each stage (see
 adds to the graph; on NumPy arrays it runs at once and returns NumPy arrays.
 """
 
+from uniflexflow.ops import chain as _chain  # noqa: F401
 from uniflexflow.ops.contraction import *  # noqa: F403
 from uniflexflow.ops.convolution import *  # noqa: F403
 from uniflexflow.ops.creation import *  # noqa: F403
