@@ -83,7 +83,7 @@ def meet(*xs: Any) -> tuple[Value, ...]:
         if any(isinstance(x, float) for x in xs):
             dtype = floatx()
         elif dtype == "bool" and any(type(x) is int for x in xs):
-            dtype = "int64"
+            dtype = "int32"
     tensors = iter(from_tensors)
     out = []
     for x in xs:

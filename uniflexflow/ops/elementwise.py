@@ -91,9 +91,15 @@ def _same_dtype(name: str, specs: tuple[TensorSpec, ...]) -> str:
     return specs[0].dtype
 
 
-def _infer(name: str, out_dtype: str | None = None) -> Callable[..., TensorSpec]:
+def _infer(
+    name: str, out_dtype: str | None = None, kinds: str = "fiub"
+) -> Callable[..., TensorSpec]:
+    """``kinds`` are NumPy's letters for the dtypes that the operation takes."""
+
     def infer(*specs: TensorSpec) -> TensorSpec:
         dtype = _same_dtype(name, specs)
+        if np.dtype(dtype).kind not in kinds:
+            raise TypeError(f"{name}: the operation is not defined on {dtype}.")
         shapes = [s.shape for s in specs]
         shape = shapes[0] if len(set(shapes)) == 1 else broadcast_shapes(name, *shapes)
         return TensorSpec(shape, out_dtype or dtype)
@@ -107,6 +113,7 @@ def _row(
     derivative: Callable[..., tuple[Value | None, ...]] | None,
     out_dtype: str | None = None,
     linear: str = "",
+    kinds: str = "fiu",
 ) -> OpDef:
     """Define one operation.
 
@@ -123,7 +130,7 @@ def _row(
 
     return primitive(
         name,
-        infer=_infer(name, out_dtype),
+        infer=_infer(name, out_dtype, kinds),
         reference=reference,
         gradient=gradient if derivative is not None else None,
         indices=_indices,
@@ -136,16 +143,16 @@ def _unary(
     name: str,
     reference: Callable[..., Any],
     derivative: Callable[[Value, Value, Value], Value] | None,
-    linear: str = "",
+    **rules: Any,
 ) -> OpDef:
-    """``derivative(x, y, g)`` is the gradient of y = f(x), times g."""
+    """``derivative(x, y, g)`` is the gradient of y = f(x), times g; None if it is 0."""
     if derivative is None:
-        return _row(name, reference, lambda node, g: (None,), linear=linear)
+        return _row(name, reference, lambda node, g: (None,), **rules)
     return _row(
         name,
         reference,
         lambda node, g: (derivative(node.inputs[0], node.outputs[0], g),),
-        linear=linear,
+        **rules,
     )
 
 
@@ -169,31 +176,31 @@ def _softplus(x: np.ndarray) -> np.ndarray:
 NEGATIVE = _unary("negative", np.negative, lambda x, y, g: -g, linear="all")
 ABS = _unary("abs", np.abs, lambda x, y, g: g * sign(x))
 SIGN = _unary("sign", np.sign, None)
-EXP = _unary("exp", np.exp, lambda x, y, g: g * y)
-EXPM1 = _unary("expm1", np.expm1, lambda x, y, g: g * (y + 1))
-LOG = _unary("log", np.log, lambda x, y, g: g / x)
-LOG1P = _unary("log1p", np.log1p, lambda x, y, g: g / (x + 1))
-SQRT = _unary("sqrt", np.sqrt, lambda x, y, g: g * 0.5 / y)
-RSQRT = _unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda x, y, g: g * -0.5 * y / x)
-RECIPROCAL = _unary("reciprocal", lambda x: 1 / x, lambda x, y, g: -g * y * y)
+EXP = _unary("exp", np.exp, lambda x, y, g: g * y, kinds="f")
+EXPM1 = _unary("expm1", np.expm1, lambda x, y, g: g * (y + 1), kinds="f")
+LOG = _unary("log", np.log, lambda x, y, g: g / x, kinds="f")
+LOG1P = _unary("log1p", np.log1p, lambda x, y, g: g / (x + 1), kinds="f")
+SQRT = _unary("sqrt", np.sqrt, lambda x, y, g: g * 0.5 / y, kinds="f")
+RSQRT = _unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda x, y, g: g * -0.5 * y / x, kinds="f")
+RECIPROCAL = _unary("reciprocal", lambda x: 1 / x, lambda x, y, g: -g * y * y, kinds="f")
 SQUARE = _unary("square", np.square, lambda x, y, g: g * 2 * x)
-SIN = _unary("sin", np.sin, lambda x, y, g: g * cos(x))
-COS = _unary("cos", np.cos, lambda x, y, g: -g * sin(x))
-TANH = _unary("tanh", np.tanh, lambda x, y, g: g * (1 - y * y))
-SIGMOID = _unary("sigmoid", _sigmoid, lambda x, y, g: g * y * (1 - y))
-SOFTPLUS = _unary("softplus", _softplus, lambda x, y, g: g * sigmoid(x))
-ERF = _unary("erf", _erf, lambda x, y, g: g * (2 / np.sqrt(np.pi)) * exp(-x * x))
+SIN = _unary("sin", np.sin, lambda x, y, g: g * cos(x), kinds="f")
+COS = _unary("cos", np.cos, lambda x, y, g: -g * sin(x), kinds="f")
+TANH = _unary("tanh", np.tanh, lambda x, y, g: g * (1 - y * y), kinds="f")
+SIGMOID = _unary("sigmoid", _sigmoid, lambda x, y, g: g * y * (1 - y), kinds="f")
+SOFTPLUS = _unary("softplus", _softplus, lambda x, y, g: g * sigmoid(x), kinds="f")
+ERF = _unary("erf", _erf, lambda x, y, g: g * (2 / np.sqrt(np.pi)) * exp(-x * x), kinds="f")
 RELU = _unary(
     "relu",
     lambda x: np.maximum(x, 0),
     lambda x, y, g: apply(RELU_GRADIENT, g, y),
 )
-FLOOR = _unary("floor", np.floor, None)
-CEIL = _unary("ceil", np.ceil, None)
-ROUND = _unary("round", np.round, None)
-LOGICAL_NOT = _unary("logical_not", np.logical_not, None)
-ISNAN = _row("isnan", np.isnan, lambda node, g: (None,), out_dtype="bool")
-ISFINITE = _row("isfinite", np.isfinite, lambda node, g: (None,), out_dtype="bool")
+FLOOR = _unary("floor", np.floor, None, kinds="f")
+CEIL = _unary("ceil", np.ceil, None, kinds="f")
+ROUND = _unary("round", np.round, None, kinds="f")
+LOGICAL_NOT = _unary("logical_not", np.logical_not, None, kinds="b")
+ISNAN = _unary("isnan", np.isnan, None, out_dtype="bool", kinds="f")
+ISFINITE = _unary("isfinite", np.isfinite, None, out_dtype="bool", kinds="f")
 
 # relu_gradient(g, y) = g where y > 0, else 0; linear in g
 RELU_GRADIENT = _row(
@@ -214,17 +221,30 @@ DIVIDE = _row(
     "divide",
     np.divide,
     lambda node, g: (g / node.inputs[1], -g * node.outputs[0] / node.inputs[1]),
+    kinds="f",
 )
 
 
+def _power_reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "f":
+        return np.power(x, y)
+    # whole numbers: the fraction of x**-n is cut, which leaves something of 1 and -1 only
+    exact = np.power(x, np.maximum(y, 0))
+    inverse = np.where(np.abs(x) == 1, np.where(y % 2 == 0, 1, x), 0)
+    return np.where(y < 0, inverse, exact).astype(x.dtype)
+
+
 def _power_derivative(node: Node, g: Value) -> tuple[Value, Value]:
-    # d/dx x**y = y x**(y-1);  d/dy x**y = x**y log x, taken as 0 where x <= 0
+    # d/dx x**y = y x**(y-1), 0 where y = 0;  d/dy x**y = x**y log x, 0 where x <= 0
     x, y = node.inputs
-    safe = where(x > 0, x, 1.0)
-    return g * y * power(x, y - 1), where(x > 0, g * node.outputs[0] * log(safe), 0.0)
+    positive = x > 0
+    by_x = y * power(x, where(equal(y, 0.0), 1.0, y - 1))
+    by_y = where(positive, node.outputs[0] * log(where(positive, x, 1.0)), 0.0)
+    return g * by_x, g * by_y
 
 
-POWER = _row("power", np.power, _power_derivative)
+# whole numbers with a negative exponent: the fraction is cut, 1/0 gives 0
+POWER = _row("power", _power_reference, _power_derivative)
 
 
 def _pick(node: Node, g: Value, first: Value) -> tuple[Value, Value]:
@@ -237,6 +257,7 @@ def _pick(node: Node, g: Value, first: Value) -> tuple[Value, Value]:
 
 MAXIMUM = _row("maximum", np.maximum, lambda n, g: _pick(n, g, n.inputs[0] > n.inputs[1]))
 MINIMUM = _row("minimum", np.minimum, lambda n, g: _pick(n, g, n.inputs[0] < n.inputs[1]))
+# whole numbers divided by 0 give 0, as NumPy has it
 FLOOR_DIVIDE = _row("floor_divide", np.floor_divide, lambda node, g: (None, None))
 MOD = _row(
     "mod",
@@ -245,8 +266,8 @@ MOD = _row(
 )
 
 
-def _comparison(name: str, reference: Callable[..., Any]) -> OpDef:
-    return _row(name, reference, lambda node, g: (None, None), out_dtype="bool")
+def _comparison(name: str, reference: Callable[..., Any], kinds: str = "fiub") -> OpDef:
+    return _row(name, reference, lambda node, g: (None, None), out_dtype="bool", kinds=kinds)
 
 
 EQUAL = _comparison("equal", np.equal)
@@ -255,8 +276,8 @@ LESS = _comparison("less", np.less)
 LESS_EQUAL = _comparison("less_equal", np.less_equal)
 GREATER = _comparison("greater", np.greater)
 GREATER_EQUAL = _comparison("greater_equal", np.greater_equal)
-LOGICAL_AND = _comparison("logical_and", np.logical_and)
-LOGICAL_OR = _comparison("logical_or", np.logical_or)
+LOGICAL_AND = _comparison("logical_and", np.logical_and, kinds="b")
+LOGICAL_OR = _comparison("logical_or", np.logical_or, kinds="b")
 
 
 def _where_infer(condition: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
@@ -313,20 +334,29 @@ def _float_value(x: Any) -> Value:
     return value if is_float(value.dtype) else cast_to(value, floatx())
 
 
+def _number(value: Value) -> Value:
+    """Return booleans as whole numbers."""
+    return cast_to(value, "int32") if value.dtype == "bool" else value
+
+
 def _public_unary(row: OpDef, summary: str, needs_float: bool = True) -> Callable[..., Any]:
     def f(x: ArrayLike) -> Any:
-        return apply(row, _float_value(x) if needs_float else as_value(x))
+        return apply(row, _float_value(x) if needs_float else _number(as_value(x)))
 
     f.__name__ = f.__qualname__ = row.name
     f.__doc__ = f"{summary}, element by element."
     return op(f)
 
 
-def _public_binary(row: OpDef, summary: str, needs_float: bool = False) -> Callable[..., Any]:
+def _public_binary(
+    row: OpDef, summary: str, needs_float: bool = False, keeps_bool: bool = False
+) -> Callable[..., Any]:
     def f(x1: ArrayLike, x2: ArrayLike) -> Any:
         a, b = meet(x1, x2)
         if needs_float and not is_float(a.dtype):
             a, b = cast_to(a, floatx()), cast_to(b, floatx())
+        elif not keeps_bool:
+            a, b = _number(a), _number(b)
         return apply(row, a, b)
 
     f.__name__ = f.__qualname__ = row.name
@@ -362,17 +392,38 @@ add = _public_binary(ADD, "Return x1 + x2")
 subtract = _public_binary(SUBTRACT, "Return x1 - x2")
 multiply = _public_binary(MULTIPLY, "Return x1 * x2")
 divide = true_divide = _public_binary(DIVIDE, "Return x1 / x2", needs_float=True)
-power = _public_binary(POWER, "Return x1 to the power x2")
 maximum = _public_binary(MAXIMUM, "Return the larger of x1 and x2")
 minimum = _public_binary(MINIMUM, "Return the smaller of x1 and x2")
 floor_divide = _public_binary(FLOOR_DIVIDE, "Return floor(x1 / x2)")
 mod = _public_binary(MOD, "Return x1 - x2 * floor(x1 / x2)")
-equal = _public_binary(EQUAL, "Say whether x1 == x2")
-not_equal = _public_binary(NOT_EQUAL, "Say whether x1 != x2")
+equal = _public_binary(EQUAL, "Say whether x1 == x2", keeps_bool=True)
+not_equal = _public_binary(NOT_EQUAL, "Say whether x1 != x2", keeps_bool=True)
 less = _public_binary(LESS, "Say whether x1 < x2")
 less_equal = _public_binary(LESS_EQUAL, "Say whether x1 <= x2")
 greater = _public_binary(GREATER, "Say whether x1 > x2")
 greater_equal = _public_binary(GREATER_EQUAL, "Say whether x1 >= x2")
+
+
+@op
+def power(x1: ArrayLike, x2: ArrayLike) -> Any:
+    """Return x1 to the power x2, element by element, with broadcasting.
+
+    A Python number as exponent is done by cheaper operations where there are some, and a
+    negative one makes whole numbers floats. Otherwise whole numbers stay whole: the
+    fraction of a negative power is cut.
+    """
+    if isinstance(x2, (int, float)) and not isinstance(x2, bool):
+        x = as_value(x1)
+        if x2 < 0 or isinstance(x2, float):
+            x = _float_value(x)
+        simple = {2: SQUARE, 0.5: SQRT, -1: RECIPROCAL, -0.5: RSQRT}.get(x2)
+        if simple is not None:
+            return apply(simple, _number(x))
+        if x2 == 1:
+            return _number(x)
+        x1 = x
+    a, b = meet(x1, x2)
+    return apply(POWER, _number(a), _number(b))
 
 
 @op
