@@ -1,9 +1,41 @@
 """UniFlexFlow: deep learning for CPUs and many-core machines, with the Keras API."""
 
-from uniflexflow import compiler, ops, random
+from uniflexflow import (
+    activations,
+    compiler,
+    constraints,
+    initializers,
+    layers,
+    models,
+    ops,
+    random,
+    regularizers,
+    saving,
+)
+from uniflexflow.layers import Input, InputSpec, Layer
+from uniflexflow.models import Model, Sequential
 from uniflexflow.ops.symbolic import KerasTensor
 from uniflexflow.ops.variable import Variable
 from uniflexflow.passes.differentiate import gradients
 
 __version__ = "0.1.0"
-__all__ = ["KerasTensor", "Variable", "compiler", "gradients", "ops", "random"]
+__all__ = [
+    "Input",
+    "InputSpec",
+    "KerasTensor",
+    "Layer",
+    "Model",
+    "Sequential",
+    "Variable",
+    "activations",
+    "compiler",
+    "constraints",
+    "gradients",
+    "initializers",
+    "layers",
+    "models",
+    "ops",
+    "random",
+    "regularizers",
+    "saving",
+]

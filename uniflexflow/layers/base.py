@@ -1,0 +1,623 @@
+"""Layer: weights and a computation.
+
+``layer(x)`` acts by what ``x`` is. On the placeholders of a functional model it notes
+the call; on the symbolic tensors of a trace it adds to the graph; on NumPy arrays it
+runs at once, as one compiled function. ``call.py`` has what happens around ``call``,
+``auto_config.py`` how ``get_config`` finds the arguments, ``tracking.py`` how a layer
+finds its sublayers. Masks travel beside the symbolic tensors of a trace (``ops.mask``);
+arrays carry none, so with arrays a mask is passed as an argument.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from uniflexflow import constraints, initializers, naming, regularizers, tree
+from uniflexflow.compiler import Function
+from uniflexflow.ir import Value, scope
+from uniflexflow.layers import auto_config, call
+from uniflexflow.layers.input_spec import assert_input_compatibility
+from uniflexflow.layers.tracking import owned, unique
+from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float
+from uniflexflow.ops.symbolic import CallNode, KerasTensor, compute_output_spec
+from uniflexflow.ops.variable import Trace, Variable
+from uniflexflow.random import SeedGenerator
+
+
+def _wrap_build(build: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(build)
+    def wrapped(self: Layer, *args: Any, **kwargs: Any) -> None:
+        if self.__dict__.get("_in_build"):  # called by a subclass's build
+            build(self, *args, **kwargs)
+            return
+        self._in_build = True
+        try:
+            with scope(self.name):
+                build(self, *args, **kwargs)
+        finally:
+            self._in_build = False
+        self._build_arguments = (args, kwargs)
+        self.built = self._locked = True
+        if not self.trainable:
+            self.trainable = False  # for sublayers made just now
+
+    return wrapped
+
+
+class Layer:
+    """A computation with weights: the base class of all layers.
+
+    Subclasses make sublayers in ``__init__``, weights in ``build`` with
+    ``add_weight``, and compute in ``call``.
+
+    Parameters
+    ----------
+    activity_regularizer : Regularizer, optional
+        Adds a loss on the layer's output, divided by the batch size.
+    trainable : bool
+    dtype : str, optional
+        Of the weights and the computation; default ``floatx()``. Floating inputs are
+        cast to it if ``autocast``.
+    autocast : bool
+    name : str, optional
+
+    Examples
+    --------
+    >>> import numpy as np, uniflexflow as uff
+    >>> class Scale(uff.Layer):
+    ...     def build(self, input_shape):
+    ...         self.scale = self.add_weight(shape=input_shape[-1:], initializer="ones")
+    ...     def call(self, x):
+    ...         return x * self.scale
+    >>> Scale()(np.ones((2, 3), "float32")).shape
+    (2, 3)
+    """
+
+    #: constructor arguments that only give a start, and are no part of the configuration
+    _not_in_config: tuple[str, ...] = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Layer:
+        layer = object.__new__(cls)
+        layer._auto_config = auto_config.capture(cls, args, kwargs)
+        return layer
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "build" in cls.__dict__ and not hasattr(cls.build, "has_own_scope"):
+            cls.build = _wrap_build(cls.build)
+
+    def __init__(
+        self,
+        *,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ):
+        input_dim = kwargs.pop("input_dim", None)
+        input_shape = kwargs.pop("input_shape", None)
+        if kwargs:
+            raise ValueError(
+                f"Unrecognized keyword arguments passed to {type(self).__name__}: {kwargs}"
+            )
+        #: shape that old scripts give the first layer of a Sequential
+        self._first_input_shape = (input_dim,) if input_dim is not None else input_shape
+        if name is not None and (not isinstance(name, str) or "/" in name):
+            raise ValueError(
+                f"{type(self).__name__}: `name` must be a string without '/'; received {name!r}."
+            )
+        self.name = name or naming.auto_name(type(self).__name__)
+        self.activity_regularizer = regularizers.get(activity_regularizer)
+        self.autocast = autocast
+        self.dtype = dtype
+        self.built = False
+        self.supports_masking = type(self).compute_mask is not Layer.compute_mask
+        self.input_spec: Any = None
+        self._trainable = bool(trainable)
+        self._in_build = False
+        self._locked = False
+        self._build_arguments: Any = None
+        self._trainable_variables: list[Variable] = []
+        self._non_trainable_variables: list[Variable] = []
+        self._losses: list[Any] = []
+        self._inbound_nodes: list[CallNode] = []
+        self._signature = call.Signature(self.call)
+        self._functions: dict[Any, Function] = {}
+
+    # -- to be overridden --------------------------------------------------------------
+
+    def build(self, input_shape: Any) -> None:
+        """Make the weights for inputs of this shape; by default there are none.
+
+        A layer with several tensor arguments may name its parameters after them, e.g.
+        ``build(self, query_shape, value_shape)`` for ``call(self, query, value)``.
+        """
+        self._build_arguments = ((input_shape,), {})
+        self.built = True
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output; may have the parameters ``training`` and ``mask``."""
+        raise NotImplementedError(
+            f"Layer '{self.name}' of class {type(self).__name__} has no `call` method."
+        )
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        """Return the mask of the output; by default that of the input."""
+        return previous_mask
+
+    # -- calling -----------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "_functions" not in self.__dict__:
+            raise RuntimeError(
+                f"Class {type(self).__name__}: call super().__init__() in its constructor "
+                "before anything else."
+            )
+        args = tuple([call.numbers_to_array(a) for a in args])
+        symbolic = False
+        for x in tree.flatten((args, kwargs)):
+            if isinstance(x, KerasTensor):
+                return self._call_on_placeholders(args, kwargs)
+            symbolic = symbolic or isinstance(x, Value)
+        if Trace.current() is not None:
+            return self._call_on_values(args, kwargs)
+        if symbolic:
+            with Trace():
+                return self._call_on_values(args, kwargs)
+        return self._call_on_arrays(args, kwargs)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """Return the arguments of ``call`` by name, and ``training``, wherever it was given."""
+        kwargs = dict(kwargs)
+        training = None
+        if not (self._signature.takes("training") or self._signature.takes_any):
+            training = kwargs.pop("training", None)
+        if kwargs.get("mask", 0) is None and not self._signature.takes("mask"):
+            del kwargs["mask"]
+        arguments = self._signature.bind(f"Layer '{self.name}'", args, kwargs)
+        return arguments, arguments.get("training", training)
+
+    def _prepare(self, arguments: dict[str, Any]) -> None:
+        """Check the inputs against the input_spec, before and after building."""
+        inputs = next(iter(arguments.values()), None)
+        assert_input_compatibility(self.input_spec, inputs, self.name)
+        if not self.built:
+            self._build_for(arguments)
+            assert_input_compatibility(self.input_spec, inputs, self.name)
+
+    def _build_for(self, arguments: dict[str, Any]) -> None:
+        shapes = {
+            f"{name}_shape": call.shapes_of(value)
+            for name, value in arguments.items()
+            if call.holds_tensor(value) and not name.endswith("mask")
+        }
+        wanted = call.Signature(self.build).names
+        if len(wanted) > 1 or (wanted and wanted[0] in shapes):
+            self.build(**{n: shapes[n] for n in wanted if n in shapes})
+        else:
+            self.build(next(iter(shapes.values()), None))
+
+    def _call_on_placeholders(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        arguments, _ = self._bind(args, kwargs)
+        self._prepare(arguments)
+        outputs = compute_output_spec(self._call_on_values_of, args, kwargs)
+        node = CallNode(self, args, kwargs, outputs)
+        self._inbound_nodes.append(node)
+        return outputs
+
+    def _call_on_values_of(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call_on_values(args, kwargs)
+
+    def _call_on_values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        dtype = self.compute_dtype if self.autocast and is_float(self.compute_dtype) else None
+        args, kwargs = call.to_values((args, kwargs), dtype)
+        arguments, training = self._bind(args, kwargs)
+        outermost = not call.training_stack
+        if training is None and not outermost:
+            training = call.training_stack[-1]
+        if outermost:
+            for layer in self._flatten_layers():
+                layer._losses.clear()
+        call.fill_masks(self._signature, arguments)
+        if self._signature.takes("training"):
+            arguments["training"] = training
+        self._prepare(arguments)
+        call.training_stack.append(training)
+        try:
+            with scope(self.name):
+                outputs = self._invoke(arguments)
+                if self.activity_regularizer is not None:
+                    for x in tree.flatten(outputs):
+                        if isinstance(x, Value):
+                            n = x.shape[0] if x.ndim else 1
+                            self.add_loss(self.activity_regularizer(x) * (1.0 / max(n, 1)))
+        finally:
+            call.training_stack.pop()
+        call.pass_masks(self, arguments, outputs)
+        return outputs
+
+    def _invoke(self, arguments: dict[str, Any]) -> Any:
+        positional, keywords = [], {}
+        for p in self._signature.signature.parameters.values():
+            if p.name not in arguments:
+                continue
+            value = arguments[p.name]
+            if p.kind is p.VAR_POSITIONAL:
+                positional.extend(value)
+            elif p.kind is p.VAR_KEYWORD:
+                keywords.update(value)
+            elif p.kind is p.KEYWORD_ONLY:
+                keywords[p.name] = value
+            else:
+                # by position as long as no parameter before it was left out
+                if keywords:
+                    keywords[p.name] = value
+                elif len(positional) == self._signature.names.index(p.name):
+                    positional.append(value)
+                else:
+                    keywords[p.name] = value
+        return self.call(*positional, **keywords)
+
+    def _call_on_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args, kwargs = tree.map_structure(
+            lambda x: x.array if isinstance(x, Variable) else x, (args, kwargs)
+        )
+        layers = self._flatten_layers()
+        # what a plan of this layer depends on besides its arguments
+        key = tuple([layer.trainable for layer in layers])
+        function = self._functions.get(key)
+        if function is None:
+
+            def run(args: Any, kwargs: Any) -> Any:
+                outputs = self._call_on_values(args, kwargs)
+                return outputs, [x for layer in self._flatten_layers() for x in layer._losses]
+
+            function = self._functions[key] = Function(run, self.name)
+        outputs, losses = function(args, kwargs)
+        for layer in layers:
+            layer._losses.clear()
+        self._losses.extend(losses)
+        return outputs
+
+    # -- weights -----------------------------------------------------------------------
+
+    def add_weight(
+        self,
+        shape: Sequence[int] | int | None = None,
+        initializer: Any = None,
+        dtype: str | None = None,
+        trainable: bool = True,
+        regularizer: Any = None,
+        constraint: Any = None,
+        name: str | None = None,
+    ) -> Variable:
+        """Make a weight of this layer.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            A scalar by default.
+        initializer : str, Initializer or callable, optional
+            Default: ``"glorot_uniform"`` for floats, zeros for others.
+        dtype : str, optional
+            Default: the layer's.
+        trainable : bool
+        regularizer : Regularizer, optional
+            Its value is added to the layer's losses.
+        constraint : Constraint, optional
+            Applied after each update by the optimizer.
+        name : str, optional
+
+        Returns
+        -------
+        Variable
+        """
+        self._refuse_late("weight")
+        shape = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(n is None for n in shape):
+            raise ValueError(
+                f"Layer '{self.name}': weight {name!r} would have the shape {shape}; all sizes "
+                "must be known. Give the inputs a shape with these sizes."
+            )
+        dtype = canonical_dtype(dtype or self.variable_dtype)
+        if initializer is None:
+            initializer = "glorot_uniform" if is_float(dtype) else "zeros"
+        initializer = initializers.get(initializer)
+
+        def make() -> Variable:
+            return Variable(initializer, shape=shape, dtype=dtype, trainable=trainable, name=name)
+
+        if self._in_build:
+            variable = make()
+        else:
+            with scope(self.name):
+                variable = make()
+        variable.regularizer = regularizers.get(regularizer)
+        variable.constraint = constraints.get(constraint)
+        self._track_variable(variable)
+        if not self.trainable:
+            variable.trainable = False
+        return variable
+
+    def _track_variable(self, variable: Variable) -> None:
+        mine = self._trainable_variables + self._non_trainable_variables
+        if not any(v is variable for v in mine):
+            if variable.trainable:
+                self._trainable_variables.append(variable)
+            else:
+                self._non_trainable_variables.append(variable)
+
+    def _refuse_late(self, what: str) -> None:
+        if self.__dict__.get("_locked") and not self.__dict__.get("_in_build"):
+            raise ValueError(
+                f"Layer '{self.name}' is already built: a new {what} can't be added to it. "
+                "Make all weights and sublayers in __init__() or build()."
+            )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Variable) and "_trainable_variables" in self.__dict__:
+            known = [*self._trainable_variables, *self._non_trainable_variables]
+            if not any(v is value for v in known):
+                self._refuse_late("weight")
+                self._track_variable(value)
+        elif isinstance(value, Layer) and self.__dict__.get(name) is not value:
+            self._refuse_late("layer")
+        object.__setattr__(self, name, value)
+
+    def _sublayers(self) -> list[Layer]:
+        """Layers that this one holds, in the order of assignment."""
+        return [x for x in owned(self, Layer) if x is not self]
+
+    def _flatten_layers(self) -> list[Layer]:
+        """Return this layer and all below it, each once, parents first."""
+        found: dict[int, Layer] = {}
+        stack: list[Layer] = [self]
+        while stack:
+            layer = stack.pop()
+            if id(layer) not in found:
+                found[id(layer)] = layer
+                stack.extend(reversed(layer._sublayers()))
+        return list(found.values())
+
+    def _own_weights(self) -> list[Variable]:
+        created = [*self._trainable_variables, *self._non_trainable_variables]
+        return unique([*created, *owned(self, Variable)])
+
+    @property
+    def weights(self) -> list[Variable]:
+        """All weights: this layer's trainable, then non-trainable ones, then sublayers'."""
+        return unique([v for layer in self._flatten_layers() for v in layer._own_weights()])
+
+    @property
+    def trainable_weights(self) -> list[Variable]:
+        """Weights that training changes; none if the layer is not trainable."""
+        return [v for v in self.weights if v.trainable] if self.trainable else []
+
+    @property
+    def non_trainable_weights(self) -> list[Variable]:
+        """Weights that training does not change by gradients."""
+        trainable = {id(v) for v in self.trainable_weights}
+        return [v for v in self.weights if id(v) not in trainable]
+
+    trainable_variables = trainable_weights
+
+    @property
+    def variables(self) -> list[Variable]:
+        """All weights, and the state of random generators and metrics."""
+        return unique([*self.weights, *[v for s in self._state_holders() for v in s.variables]])
+
+    @property
+    def non_trainable_variables(self) -> list[Variable]:
+        """Non-trainable weights, and the state of random generators and metrics."""
+        trainable = {id(v) for v in self.trainable_weights}
+        return [v for v in self.variables if id(v) not in trainable]
+
+    def _state_holders(self) -> list[Any]:
+        """Random generators, then metrics, of this layer and all below."""
+        from uniflexflow.metrics.metric import Metric  # metrics stand beside layers
+
+        layers = self._flatten_layers()
+        seeds = [s for layer in layers for s in owned(layer, SeedGenerator)]
+        metrics = [m for layer in layers for m in owned(layer, Metric)]
+        return unique([*seeds, *metrics])
+
+    @property
+    def trainable(self) -> bool:
+        """Whether training changes the weights of this layer and of those below it."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        self._trainable = bool(value)
+        for variable in self._trainable_variables:
+            variable.trainable = bool(value)
+        for layer in self._sublayers():
+            layer.trainable = value
+
+    def get_weights(self) -> list[np.ndarray]:
+        """Return copies of the weights' numbers, in the order of ``weights``."""
+        return [v.numpy() for v in self.weights]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Replace the weights' numbers; in the order of ``weights``."""
+        mine = self.weights
+        if len(weights) != len(mine):
+            raise ValueError(
+                f"You called `set_weights(weights)` on layer '{self.name}' with a weight list "
+                f"of length {len(weights)}, but the layer was expecting {len(mine)} weights."
+            )
+        arrays = [np.asarray(w) for w in weights]
+        for variable, array in zip(mine, arrays):
+            if variable.shape != array.shape:
+                raise ValueError(
+                    f"Layer '{self.name}': weight '{variable.path}' has shape {variable.shape}, "
+                    f"which is not compatible with the provided weight shape {array.shape}."
+                )
+        for variable, array in zip(mine, arrays):
+            variable.array[...] = array
+
+    def count_params(self) -> int:
+        """Return the number of elements in all weights."""
+        if not self.built:
+            raise ValueError(
+                f"You tried to call `count_params` on layer '{self.name}', but the layer isn't "
+                f"built. You can build it manually via: `layer.build(input_shape)`."
+            )
+        return sum(math.prod(v.shape) for v in self.weights)
+
+    # -- losses ------------------------------------------------------------------------
+
+    def add_loss(self, loss: Any) -> None:
+        """Add a scalar to what training minimises; called in ``call``."""
+        for x in tree.flatten(loss):
+            if tuple(np.shape(x) if not call.is_tensor(x) else x.shape) != ():
+                raise ValueError(
+                    f"Layer '{self.name}': add_loss takes scalars; received a tensor of shape "
+                    f"{tuple(x.shape)}. Take its mean or sum."
+                )
+            self._losses.append(x)
+
+    @property
+    def losses(self) -> list[Any]:
+        """Losses added in the last call, and the weights' regularization losses."""
+        tracing = Trace.current() is not None
+        found = [
+            x
+            for layer in self._flatten_layers()
+            for x in layer._losses
+            if tracing or not isinstance(x, Value)
+        ]
+        for variable in self.trainable_weights:
+            if variable.regularizer is not None:
+                found.append(variable.regularizer(variable))
+        return found
+
+    # -- dtype, shapes, nodes ----------------------------------------------------------
+
+    @property
+    def dtype(self) -> str:
+        """Dtype of the weights."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        if isinstance(value, dict):  # Keras writes a policy object
+            value = value.get("config", {}).get("name")
+        value = getattr(value, "name", value)
+        self._dtype = floatx() if value is None else canonical_dtype(value)
+
+    @property
+    def compute_dtype(self) -> str:
+        """Dtype of the computation: that of the weights."""
+        return self._dtype
+
+    @property
+    def variable_dtype(self) -> str:
+        """Dtype of the weights."""
+        return self._dtype
+
+    @property
+    def path(self) -> str:
+        """Name with those of the layers around it, as its weights show it."""
+        weights = self._own_weights()
+        return weights[0].path.rsplit("/", 1)[0] if weights else self.name
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """Return placeholders of the outputs for placeholders of the inputs."""
+        arguments, _ = self._bind(args, kwargs)
+        self._prepare(arguments)
+        return compute_output_spec(self._call_on_values_of, args, kwargs)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Return the shape of the output for an input (or inputs) of this shape."""
+        inputs = shape_to_placeholders(input_shape, self.compute_dtype)
+        return tree.map_structure(lambda x: x.shape, self.compute_output_spec(inputs))
+
+    def _first_node(self, what: str) -> CallNode:
+        if not self._inbound_nodes:
+            raise AttributeError(
+                f"Layer '{self.name}' has no {what}: it has not been called on the placeholders "
+                "of a functional model yet."
+            )
+        return self._inbound_nodes[0]
+
+    @property
+    def input(self) -> Any:
+        """Placeholder(s) that the layer was first called on."""
+        node = self._first_node("input")
+        return node.inputs[0] if len(node.inputs) == 1 else node.args[0]
+
+    @property
+    def output(self) -> Any:
+        """Placeholder(s) that the layer's first call gave."""
+        return self._first_node("output").outputs
+
+    # -- configuration -----------------------------------------------------------------
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what ``from_config`` needs to make such a layer, without its weights.
+
+        By default, the constructor's arguments.
+        """
+        from uniflexflow.saving.serialization import serialize_argument
+
+        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+        for key, value in auto_config.config_arguments(self).items():
+            config[key] = serialize_argument(value)
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Make a layer from what ``get_config`` returned."""
+        from uniflexflow.saving.serialization import deserialize_arguments
+
+        return auto_config.construct(cls, deserialize_arguments(config))
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        """Return the shapes that the layer was built with."""
+        if self._build_arguments is None:
+            return None
+        args, kwargs = self._build_arguments
+        names = call.Signature(self.build).names
+        shapes = {**dict(zip(names, args)), **kwargs}
+        if list(shapes) == ["input_shape"]:
+            return shapes
+        return {"shapes_dict": shapes}
+
+    def build_from_config(self, config: dict[str, Any] | None) -> None:
+        """Build with the shapes of ``get_build_config``."""
+        if not config or self.built:
+            return
+        shapes = config.get("shapes_dict", config)
+        self.build(**{k: as_shape(v) for k, v in shapes.items()})
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name}, built={self.built}>"
+
+
+def as_shape(value: Any) -> Any:
+    """Turn lists of sizes, as JSON has them, into tuples."""
+    if isinstance(value, dict):
+        return {k: as_shape(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        if all(n is None or isinstance(n, int) for n in value):
+            return tuple(value)
+        return [as_shape(v) for v in value]
+    return value
+
+
+def shape_to_placeholders(shape: Any, dtype: str) -> Any:
+    """Return placeholders for a shape, or for a list or dict of shapes."""
+    shape = as_shape(shape)
+    if isinstance(shape, dict):
+        return {k: shape_to_placeholders(v, dtype) for k, v in shape.items()}
+    if isinstance(shape, list):
+        return [shape_to_placeholders(v, dtype) for v in shape]
+    return KerasTensor(shape, dtype)

@@ -1,0 +1,34 @@
+"""How a layer finds what it owns: by looking through its attributes.
+
+Lists, tuples and dicts are looked through at the time of asking, so what is appended
+to a list later is found too. The order is that of first assignment, as in Keras.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+# Attributes that hold layers or variables of others.
+_NOT_OWNED = frozenset({"_losses", "_inbound_nodes", "_auto_config", "_functions"})
+
+
+def owned(layer: Any, kinds: type | tuple[type, ...]) -> Iterator[Any]:
+    """Yield each object of ``kinds`` held by an attribute, or in containers there."""
+    seen: set[int] = set()
+    stack = [v for k, v in reversed(layer.__dict__.items()) if k not in _NOT_OWNED]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, kinds):
+            if id(item) not in seen:
+                seen.add(id(item))
+                yield item
+        elif isinstance(item, (list, tuple, dict)) and id(item) not in seen:
+            seen.add(id(item))
+            inner = item.values() if isinstance(item, dict) else item
+            stack.extend(reversed(list(inner)))
+
+
+def unique(items: Any) -> list[Any]:
+    """Return the items without repetition, by identity, in order."""
+    return list({id(x): x for x in items}.values())
