@@ -14,6 +14,7 @@ from typing import Any
 from uniflexflow.ir import Graph, Node, Value, apply, rewrite, scope
 from uniflexflow.ir.rewrite import clone
 from uniflexflow.ops.registry import OPS
+from uniflexflow.passes.fuse_reductions import fuse_reductions
 
 # A program longer than this gains nothing more from being one pass over memory, and its
 # registers would not stay in the first-level cache.
@@ -255,7 +256,7 @@ def _emit_chain(
 
 
 def fuse(graph: Graph) -> Graph:
-    """Fuse epilogues, then chains."""
-    return fuse_chains(fuse_epilogues(graph))
+    """Fuse epilogues, then chains, then reductions with the chains before them."""
+    return fuse_reductions(fuse_chains(fuse_epilogues(graph)))
 
 
