@@ -6,16 +6,22 @@ from uniflexflow import (
     constraints,
     initializers,
     layers,
+    losses,
+    metrics,
     models,
     ops,
+    optimizers,
     random,
     regularizers,
     saving,
 )
 from uniflexflow.layers import Input, InputSpec, Layer
+from uniflexflow.losses import Loss
+from uniflexflow.metrics import Metric
 from uniflexflow.models import Model, Sequential
 from uniflexflow.ops.symbolic import KerasTensor
 from uniflexflow.ops.variable import Variable
+from uniflexflow.optimizers import Optimizer
 from uniflexflow.passes.differentiate import gradients
 
 __version__ = "0.1.0"
@@ -24,7 +30,10 @@ __all__ = [
     "InputSpec",
     "KerasTensor",
     "Layer",
+    "Loss",
+    "Metric",
     "Model",
+    "Optimizer",
     "Sequential",
     "Variable",
     "activations",
@@ -33,8 +42,11 @@ __all__ = [
     "gradients",
     "initializers",
     "layers",
+    "losses",
+    "metrics",
     "models",
     "ops",
+    "optimizers",
     "random",
     "regularizers",
     "saving",

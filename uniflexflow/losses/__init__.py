@@ -121,27 +121,20 @@ OBJECTS.update({name.upper(): fn for name, fn in _ALIASES.items()})
 
 
 def serialize(loss: Any) -> Any:
-    """Return a loss as plain data: a function's name, or a class's name and config.
+    """Return a loss as plain data.
 
     Examples
     --------
     >>> serialize(Huber(delta=2.0))["config"]["delta"]
     2.0
-    >>> serialize(mean_squared_error)
-    'mean_squared_error'
     """
-    if isinstance(loss, Loss):
-        return {
-            "module": "keras.losses",
-            "class_name": type(loss).__name__,
-            "config": loss.get_config(),
-            "registered_name": None,
-        }
-    return getattr(loss, "__name__", loss)
+    from uniflexflow.saving.serialization import serialize_keras_object
+
+    return serialize_keras_object(loss)
 
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
-    """Make a loss from ``serialize``'s result.
+    """Make a loss from its name or from ``serialize``'s result.
 
     Parameters
     ----------
@@ -154,17 +147,15 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
     ValueError
         If there is no loss of that name.
     """
-    known = {**OBJECTS, **(custom_objects or {})}
-    if isinstance(config, dict):
-        cls = known.get(config.get("class_name"))
-        if not inspect.isclass(cls):
-            raise ValueError(f"Unknown loss class {config.get('class_name')!r}.")
-        return cls.from_config(config.get("config", {}))
-    if config not in known:
-        raise ValueError(
-            f"Unknown loss {config!r}; expected one of {', '.join(sorted(known))}."
-        )
-    return known[config]
+    from uniflexflow.saving.registry import get_registered_object
+    from uniflexflow.saving.serialization import deserialize_keras_object
+
+    if not isinstance(config, str):
+        return deserialize_keras_object({"module": "keras.losses", **config}, custom_objects)
+    loss = get_registered_object(config, custom_objects) or OBJECTS.get(config)
+    if loss is None:
+        raise ValueError(f"Unknown loss {config!r}; expected one of {', '.join(sorted(OBJECTS))}.")
+    return loss
 
 
 def get(identifier: Any) -> Any:

@@ -73,8 +73,7 @@ def check_reduction(reduction: str | None) -> str | None:
     """
     if reduction not in REDUCTIONS:
         raise ValueError(
-            f"Invalid value for argument `reduction`: {reduction!r}; "
-            f"expected one of {REDUCTIONS}."
+            f"Invalid value for argument `reduction`: {reduction!r}; expected one of {REDUCTIONS}."
         )
     return reduction
 
@@ -94,9 +93,7 @@ def apply_mask(sample_weight: Any, mask: Any, dtype: str, reduction: str | None)
         weight = ops.where(ops.cast(mask, "bool"), divide_no_nan(total, valid), 0.0)
     if sample_weight is None:
         return weight
-    weight, sample_weight = squeeze_or_expand_to_same_rank(
-        weight, ops.cast(sample_weight, dtype)
-    )
+    weight, sample_weight = squeeze_or_expand_to_same_rank(weight, ops.cast(sample_weight, dtype))
     return sample_weight * weight
 
 
@@ -216,9 +213,7 @@ class Loss:
                 mask = valid
             elif valid is not None:
                 mask = ops.logical_and(mask, valid)
-            return reduce_weighted_values(
-                values, sample_weight, mask, self.reduction, self.dtype
-            )
+            return reduce_weighted_values(values, sample_weight, mask, self.reduction, self.dtype)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Return one value per sample; to be defined by subclasses."""
@@ -288,10 +283,19 @@ class LossFunctionWrapper(Loss):
 
     def get_config(self) -> dict[str, Any]:
         """Return the constructor's arguments; built-in losses have no ``fn``."""
+        from uniflexflow.saving.serialization import serialize_keras_object
+
         config = super().get_config()
         if type(self) is LossFunctionWrapper:
-            config["fn"] = self.fn
-        return {**config, **self.fn_kwargs}
+            config["fn"] = serialize_keras_object(self.fn)
+        return {**config, **serialize_keras_object(self.fn_kwargs)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Loss:
+        """Make a loss from ``get_config``'s result."""
+        from uniflexflow.saving.serialization import deserialize_arguments
+
+        return cls(**deserialize_arguments(config))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} fn={self.fn.__name__}, kwargs={self.fn_kwargs}>"

@@ -56,9 +56,7 @@ def _log_probability(y_pred: Any, from_logits: bool, axis: int) -> Any:
     if from_logits:
         top, log_sum = _log_sum_exp(y_pred, axis)
         return (y_pred - top) - log_sum
-    return ops.log(
-        _clip_probability(y_pred / ops.sum(y_pred, axis=axis, keepdims=True))
-    )
+    return ops.log(_clip_probability(y_pred / ops.sum(y_pred, axis=axis, keepdims=True)))
 
 
 def _smooth_categorical(y_true: Any, label_smoothing: float, axis: int) -> Any:
@@ -343,9 +341,7 @@ sparse_categorical_crossentropy.valid_targets = _valid_targets
 
 
 @op
-def categorical_generalized_cross_entropy(
-    y_true: ArrayLike, y_pred: ArrayLike, q: float
-) -> Any:
+def categorical_generalized_cross_entropy(y_true: ArrayLike, y_pred: ArrayLike, q: float) -> Any:
     """Return (1 - p[label]**q) / q for integer labels: robust against wrong labels."""
     y_pred = _float(y_pred)
     labels = _labels(y_true, y_pred, y_pred.ndim - 1)
@@ -597,6 +593,4 @@ class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):
                 "CategoricalGeneralizedCrossEntropy: `q` must be in the interval (0, 1); "
                 f"received {q!r}."
             )
-        super().__init__(
-            categorical_generalized_cross_entropy, reduction, name, dtype, q=q
-        )
+        super().__init__(categorical_generalized_cross_entropy, reduction, name, dtype, q=q)

@@ -111,9 +111,7 @@ def hinge(y_true: ArrayLike, y_pred: ArrayLike) -> Any:
 def squared_hinge(y_true: ArrayLike, y_pred: ArrayLike) -> Any:
     """Return mean(max(1 - y_true * y_pred, 0)**2) over the last axis."""
     y_true, y_pred = pair(y_true, y_pred)
-    return ops.mean(
-        ops.square(ops.maximum(1.0 - _signs(y_true) * y_pred, 0.0)), axis=-1
-    )
+    return ops.mean(ops.square(ops.maximum(1.0 - _signs(y_true) * y_pred, 0.0)), axis=-1)
 
 
 @op

@@ -85,6 +85,4 @@ class Tversky(LossFunctionWrapper):
         axis: Axes = None,
         dtype: Any = None,
     ):
-        super().__init__(
-            tversky, reduction, name, dtype, alpha=alpha, beta=beta, axis=axis
-        )
+        super().__init__(tversky, reduction, name, dtype, alpha=alpha, beta=beta, axis=axis)

@@ -37,26 +37,19 @@ _BY_LOWER_NAME = {name.lower(): cls for name, cls in OBJECTS.items()}
 
 
 def serialize(optimizer: Optimizer) -> dict[str, Any]:
-    """Return an optimizer as plain data: its class's name and its config.
+    """Return an optimizer as plain data.
 
     Examples
     --------
     >>> serialize(SGD(0.5, name="sgd"))["config"]["learning_rate"]
     0.5
     """
-    name = type(optimizer).__name__
-    builtin = OBJECTS.get(name) is type(optimizer)
-    return {
-        "module": "keras.optimizers" if builtin else None,
-        "class_name": name,
-        "config": optimizer.get_config(),
-        "registered_name": None if builtin else name,
-    }
+    from uniflexflow.saving.serialization import serialize_keras_object
+
+    return serialize_keras_object(optimizer)
 
 
-def deserialize(
-    config: dict[str, Any], custom_objects: dict[str, Any] | None = None
-) -> Optimizer:
+def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
     """Make an optimizer from ``serialize``'s result.
 
     Parameters
@@ -70,13 +63,12 @@ def deserialize(
     ValueError
         If there is no optimizer of that name.
     """
-    name = config.get("class_name")
-    cls = (custom_objects or {}).get(name) or _BY_LOWER_NAME.get(str(name).lower())
-    if cls is None:
-        raise ValueError(
-            f"Unknown optimizer {name!r}; expected one of {', '.join(sorted(OBJECTS))}."
-        )
-    return cls.from_config(config.get("config", {}), custom_objects)
+    from uniflexflow.saving.serialization import deserialize_keras_object
+
+    cls = _BY_LOWER_NAME.get(str(config.get("class_name")).lower())
+    if cls is not None:  # names are good in any case
+        config = {**config, "class_name": cls.__name__}
+    return deserialize_keras_object({"module": "keras.optimizers", **config}, custom_objects)
 
 
 def get(identifier: Any) -> Optimizer | None:
@@ -96,10 +88,16 @@ def get(identifier: Any) -> Optimizer | None:
     >>> type(get("rmsprop")).__name__
     'RMSprop'
     """
+    from uniflexflow.saving.registry import get_registered_object
+
     if identifier is None or isinstance(identifier, Optimizer):
         return identifier
     if isinstance(identifier, dict):
         return deserialize(identifier)
     if isinstance(identifier, str):
+        if identifier.lower() not in _BY_LOWER_NAME and get_registered_object(identifier) is None:
+            raise ValueError(
+                f"Unknown optimizer {identifier!r}; expected one of {', '.join(sorted(OBJECTS))}."
+            )
         return deserialize({"class_name": identifier, "config": {}})
     raise ValueError(f"Could not interpret optimizer identifier: {identifier!r}")

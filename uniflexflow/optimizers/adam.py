@@ -208,9 +208,7 @@ class Nadam(_Adaptive):
     def _u(self, step: Any) -> Any:
         return self.beta_1 * (1.0 - 0.5 * ops.power(0.96, step))
 
-    def update_all(
-        self, grads: list[Any], variables: list[Variable], learning_rate: Any
-    ) -> None:
+    def update_all(self, grads: list[Any], variables: list[Variable], learning_rate: Any) -> None:
         """Update the product of the momenta so far, then each weight."""
         product = self._u_product
         product.assign(product * self._u(self.step_number(product.dtype)))

@@ -172,9 +172,7 @@ class Adadelta(Optimizer):
         root = ops.sqrt(self._steps[i] + self.epsilon)
         step = -(root * gradient / ops.sqrt(a + self.epsilon))
         self._squares[i].assign(a)
-        self._steps[i].assign(
-            self.rho * self._steps[i] + (1.0 - self.rho) * ops.square(step)
-        )
+        self._steps[i].assign(self.rho * self._steps[i] + (1.0 - self.rho) * ops.square(step))
         variable.assign(variable + lr * step)
 
     def get_config(self) -> dict[str, Any]:

@@ -99,8 +99,7 @@ class Optimizer:
             )
         if use_ema and not 0 <= ema_momentum <= 1:
             raise ValueError(
-                f"{where}: `ema_momentum` must be in the range [0, 1]; "
-                f"received {ema_momentum!r}."
+                f"{where}: `ema_momentum` must be in the range [0, 1]; received {ema_momentum!r}."
             )
         if ema_overwrite_frequency is not None and not (
             isinstance(ema_overwrite_frequency, int) and ema_overwrite_frequency >= 1
@@ -231,9 +230,7 @@ class Optimizer:
         if self.use_ema:
             self._averages = self.add_optimizer_variables(variables, "average")
         if self.gradient_accumulation_steps:
-            self._accumulators = self.add_optimizer_variables(
-                variables, "gradient_accumulator"
-            )
+            self._accumulators = self.add_optimizer_variables(variables, "gradient_accumulator")
         self.built = True
 
     def index_of(self, variable: Variable) -> int:
@@ -336,9 +333,7 @@ class Optimizer:
                     v.assign(v - v * self.weight_decay * lr)
         self.update_all(grads, variables, rate)
 
-    def update_all(
-        self, grads: list[Any], variables: list[Variable], learning_rate: Any
-    ) -> None:
+    def update_all(self, grads: list[Any], variables: list[Variable], learning_rate: Any) -> None:
         """Update each weight; a place for what is done once per step."""
         for g, v in zip(grads, variables):
             self.update_step(g, v, learning_rate)
@@ -363,9 +358,7 @@ class Optimizer:
 
     def step_number(self, dtype: str) -> Any:
         """Return the number of this update, from 1, in a weight's dtype."""
-        return self.per_step(
-            "step", dtype, lambda: ops.cast(self.iterations + 1, dtype)
-        )
+        return self.per_step("step", dtype, lambda: ops.cast(self.iterations + 1, dtype))
 
     def _accumulate(self, grads: list[Any], variables: list[Variable]) -> None:
         # The update is traced as always; then what it wrote counts in one step of n.
@@ -495,9 +488,7 @@ class Optimizer:
         """Make an optimizer from ``get_config``'s result."""
         config = dict(config)
         if isinstance(config.get("learning_rate"), dict):
-            config["learning_rate"] = schedules.deserialize(
-                config["learning_rate"], custom_objects
-            )
+            config["learning_rate"] = schedules.deserialize(config["learning_rate"], custom_objects)
         return cls(**config)
 
     def __repr__(self) -> str:

@@ -20,8 +20,7 @@ class LearningRateSchedule:
     def __call__(self, step: Any) -> Any:
         """Return the learning rate at a step."""
         raise NotImplementedError(
-            f"Learning rate schedule '{type(self).__name__}' must override "
-            "`__call__(self, step)`."
+            f"Learning rate schedule '{type(self).__name__}' must override `__call__(self, step)`."
         )
 
     def get_config(self) -> dict[str, Any]:
@@ -391,33 +390,17 @@ class CosineDecayRestarts(LearningRateSchedule):
         }
 
 
-_CLASSES = (
-    CosineDecay,
-    CosineDecayRestarts,
-    ExponentialDecay,
-    InverseTimeDecay,
-    PiecewiseConstantDecay,
-    PolynomialDecay,
-)
-OBJECTS: dict[str, Any] = {cls.__name__: cls for cls in _CLASSES}
-
-
 def serialize(schedule: LearningRateSchedule) -> dict[str, Any]:
-    """Return a schedule as plain data: its class's name and its config.
+    """Return a schedule as plain data.
 
     Examples
     --------
     >>> serialize(InverseTimeDecay(1.0, 10, 0.5))["class_name"]
     'InverseTimeDecay'
     """
-    name = type(schedule).__name__
-    builtin = OBJECTS.get(name) is type(schedule)
-    return {
-        "module": "keras.optimizers.schedules" if builtin else None,
-        "class_name": name,
-        "config": schedule.get_config(),
-        "registered_name": None if builtin else name,
-    }
+    from uniflexflow.saving.serialization import serialize_keras_object
+
+    return serialize_keras_object(schedule)
 
 
 def deserialize(
@@ -430,11 +413,7 @@ def deserialize(
     ValueError
         If there is no schedule of that name.
     """
-    known = {**OBJECTS, **(custom_objects or {})}
-    name = config.get("class_name")
-    if name not in known:
-        raise ValueError(
-            f"Unknown learning rate schedule {name!r}; expected one of "
-            f"{', '.join(sorted(known))}."
-        )
-    return known[name].from_config(config["config"])
+    from uniflexflow.saving.serialization import deserialize_keras_object
+
+    module = {"module": "keras.optimizers.schedules"}
+    return deserialize_keras_object({**module, **config}, custom_objects)
