@@ -14,6 +14,7 @@ cdef extern from "slave.h" nogil:
         int count
         char *scratch
         size_t scratch_bytes
+        size_t scratch_used
 
     ctypedef void (*uff_slave_fn)(uff_slave *, void *) noexcept nogil
 
