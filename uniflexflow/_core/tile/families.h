@@ -28,6 +28,7 @@
     X(function, arg)         \
     X(convolution, arg)      \
     X(gemm, arg)             \
-    X(probe, arg)
+    X(probe, arg)            \
+    X(window, arg)
 
 #endif
