@@ -139,6 +139,10 @@ class ArraySource:
                 outs = buffers[index % num_buffers]
                 yield n, n, [c.gather(rows, b[:m]) for c, b in zip(flat, outs)]
 
+    def set_seed(self, seed: int) -> None:
+        """Take another order of the samples."""
+        self.sampler.seed = int(seed)
+
     def on_epoch_begin(self) -> None:
         """Do nothing: arrays don't care."""
 

@@ -193,6 +193,10 @@ class BatchSource:
             self._specs[key] = tree.pack_sequence_as(data, specs)
         return n, key, feeds
 
+    def set_seed(self, seed: int) -> None:
+        """Take another order of the batches."""
+        self._seed = int(seed)
+
     def on_epoch_begin(self) -> None:
         """Tell the data set."""
         if self._indexed:

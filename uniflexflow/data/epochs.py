@@ -74,6 +74,10 @@ class Epochs:
             self._items.close()  # type: ignore[attr-defined]
             self._items = None
 
+    def set_seed(self, seed: int) -> None:
+        """Take another order of the samples."""
+        self.source.set_seed(seed)
+
     def get_state(self) -> dict[str, int]:
         """Return where in the data the next batch lies."""
         return {"pass": self._pass, "position": self._position}

@@ -1,7 +1,619 @@
-"""The part of a Model that trains it."""
+"""Trainer: the part of a Model that compiles, fits, evaluates and predicts.
+
+``train_step``, ``test_step`` and ``predict_step`` are traced once per shape of the
+batch: everything that they do becomes one graph. The loops that run these are in
+``fit_run`` and ``loop``.
+"""
 
 from __future__ import annotations
 
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from uniflexflow import callbacks as callbacks_module
+from uniflexflow import metrics as metrics_module
+from uniflexflow import optimizers, tree
+from uniflexflow import random as random_module
+from uniflexflow.compiler import Function
+from uniflexflow.config import limits
+from uniflexflow.data import (
+    Epochs,
+    is_batches,
+    make_source,
+    split_validation,
+    unpack_x_y_sample_weight,
+)
+from uniflexflow.layers.tracking import owned
+from uniflexflow.ops.dtypes import floatx
+from uniflexflow.ops.variable import Trace
+from uniflexflow.parallel import world
+from uniflexflow.passes.differentiate import gradients
+from uniflexflow.training import loop
+from uniflexflow.training.compile_loss import CompileLoss
+from uniflexflow.training.compile_metrics import CompileMetrics
+from uniflexflow.training.fit_run import FitRun
+
+
+class Compiled:
+    """What ``compile`` was given, and what became of it."""
+
+    def __init__(
+        self, arguments: dict[str, Any], loss: CompileLoss | None, metrics: CompileMetrics | None
+    ):
+        self.arguments = arguments
+        self.loss = loss
+        self.metrics = metrics
+        self.loss_tracker = metrics_module.Mean(name="loss")
+        self.steps_per_execution = arguments["steps_per_execution"]
+        self.functions: dict[str, loop.Steps] = {}
+        self.traced_loss: Any = None  # of the step being traced, until it is tracked
+
 
 class Trainer:
-    """compile, fit, evaluate and predict."""
+    """compile, fit, evaluate and predict, for models.
+
+    Attributes
+    ----------
+    optimizer : Optimizer or None
+    stop_training : bool
+        Set it to True in a callback to stop after the batch or epoch.
+    history : History or None
+        Of the last ``fit``.
+    """
+
+    optimizer: Any = None
+    loss: Any = None
+    stop_training = False
+    history: Any = None
+    _compiled: Compiled | None = None
+    _fit_run: FitRun | None = None
+    _order_seed: int | None = None  # of the sample order of the last fit
+    _predict_steps: loop.Steps | None = None
+
+    # -- compile -----------------------------------------------------------------------
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        jit_compile: Any = "auto",
+        auto_scale_loss: bool = True,
+    ) -> None:
+        """Say how the model is to be trained.
+
+        Parameters
+        ----------
+        optimizer : str or Optimizer
+        loss : str, Loss, callable, or list or dict of these, optional
+            One for all outputs, or one per output; ``"crossentropy"`` is the one that
+            fits the targets.
+        loss_weights : list, dict or float, optional
+            Factor of each output's loss in the total.
+        metrics, weighted_metrics : list or dict of str, Metric or callable, optional
+            Computed without and with sample weights. ``"accuracy"`` is the one that
+            fits the targets.
+        run_eagerly : bool
+            Must be False: a step is always one graph.
+        steps_per_execution : int
+            Callbacks' batch hooks are called once in that many batches.
+        jit_compile : bool or "auto"
+            Must not be False: a step is always compiled.
+        auto_scale_loss : bool
+            Whether the loss is scaled as the optimizer's ``loss_scale_factor`` says.
+        """
+        if run_eagerly:
+            raise ValueError(
+                "compile: `run_eagerly=True` is not supported: a training step is one graph. To "
+                "look at numbers, call the model or its layers on arrays, or use "
+                "`train_on_batch`."
+            )
+        if jit_compile not in (True, "auto"):
+            raise ValueError(
+                f"compile: `jit_compile={jit_compile!r}` is not supported: a step is always "
+                "compiled; leave it out."
+            )
+        if not isinstance(steps_per_execution, int) or steps_per_execution < 1:
+            raise ValueError(
+                "compile: `steps_per_execution` must be a positive integer; received "
+                f"{steps_per_execution!r}."
+            )
+        self.optimizer = optimizers.get(optimizer)
+        names = getattr(self, "output_names", None)
+        self.loss = loss
+        self._compiled = Compiled(
+            {
+                "optimizer": self.optimizer,
+                "loss": loss,
+                "loss_weights": loss_weights,
+                "metrics": metrics,
+                "weighted_metrics": weighted_metrics,
+                "run_eagerly": run_eagerly,
+                "steps_per_execution": steps_per_execution,
+                "jit_compile": jit_compile,
+                "auto_scale_loss": auto_scale_loss,
+            },
+            None if loss is None else CompileLoss(loss, loss_weights, names),
+            CompileMetrics(metrics, weighted_metrics, names)
+            if metrics or weighted_metrics
+            else None,
+        )
+        self._predict_steps = None
+        self.stop_training = False
+
+    @property
+    def compiled(self) -> bool:
+        """Whether ``compile`` was called."""
+        return self._compiled is not None
+
+    def _require_compiled(self, method: str) -> Compiled:
+        if self._compiled is None:
+            raise ValueError(
+                f"You must call `compile()` before using the model (here: `{method}`)."
+            )
+        return self._compiled
+
+    def compile_arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``compile`` as they were given."""
+        return dict(self._require_compiled("compile_arguments").arguments)
+
+    # -- metrics -----------------------------------------------------------------------
+
+    @property
+    def metrics(self) -> list[Any]:
+        """The loss's mean, the means of the outputs' losses, the model's own metrics, and
+        those given to ``compile`` as one."""
+        found: list[Any] = []
+        compiled = self._compiled
+        if compiled is not None:
+            found.append(compiled.loss_tracker)
+            if compiled.loss is not None:
+                found.extend(compiled.loss.metrics)
+        for layer in self._flatten_layers():  # type: ignore[attr-defined]
+            found.extend(owned(layer, metrics_module.Metric))
+        if compiled is not None and compiled.metrics is not None:
+            found.append(compiled.metrics)
+        return list({id(m): m for m in found}.values())
+
+    @property
+    def metrics_names(self) -> list[str]:
+        """Names of the results, in their order."""
+        names = []
+        for metric in self.metrics:
+            if isinstance(metric, CompileMetrics):
+                names.extend(metric.named_metrics)
+            else:
+                names.append(metric.name)
+        return names
+
+    def metric_direction(self, name: str) -> str | None:
+        """Return which way is better for a metric of that name in the logs: up or down."""
+        for metric in self.metrics:
+            named = getattr(metric, "named_metrics", {metric.name: metric})
+            if name in named:
+                return getattr(named[name], "_direction", None)
+        return None
+
+    def reset_metrics(self) -> None:
+        """Forget what the metrics have taken in."""
+        for metric in self.metrics:
+            metric.reset_state()
+
+    def get_metrics_result(self) -> dict[str, Any]:
+        """Return each metric's result by its name."""
+        results: dict[str, Any] = {}
+        for metric in self.metrics:
+            if isinstance(metric, CompileMetrics) and not metric.built:
+                continue
+            result = metric.result()
+            if isinstance(result, dict):
+                results.update(result)
+            else:
+                results[metric.name] = result
+        return results
+
+    # -- steps, to be overridden -------------------------------------------------------
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        """Train on one batch; traced.
+
+        Parameters
+        ----------
+        data : nested structure of tensors
+            ``x``, ``(x, y)`` or ``(x, y, sample_weight)``.
+
+        Returns
+        -------
+        dict of str to scalar tensor
+            The logs.
+        """
+        x, y, sample_weight = unpack_x_y_sample_weight(data)
+        y_pred = self(x, training=True)  # type: ignore[operator]
+        loss = self._loss_of_step(x, y, y_pred, sample_weight, training=True)
+        self._track_loss(loss, x)
+        trainable = self.trainable_variables  # type: ignore[attr-defined]
+        if trainable:
+            scaled = loss
+            if self._require_compiled("train_step").arguments["auto_scale_loss"]:
+                scaled = self.optimizer.scale_loss(loss)
+            self.optimizer.apply(gradients(scaled, trainable), trainable)
+        else:
+            warnings.warn("The model does not have any trainable weights.", stacklevel=2)
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def test_step(self, data: Any) -> dict[str, Any]:
+        """Evaluate one batch; traced. See ``train_step``."""
+        x, y, sample_weight = unpack_x_y_sample_weight(data)
+        y_pred = self(x, training=False)  # type: ignore[operator]
+        loss = self._loss_of_step(x, y, y_pred, sample_weight, training=False)
+        self._track_loss(loss, x)
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def predict_step(self, data: Any) -> Any:
+        """Predict one batch; traced. Returns the model's outputs."""
+        x, _, _ = unpack_x_y_sample_weight(data)
+        return self(x, training=False)  # type: ignore[operator]
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """Return the total loss of a batch: of ``compile``, and what layers added.
+
+        Raises
+        ------
+        ValueError
+            If there is none.
+        """
+        compiled = self._require_compiled("compute_loss")
+        total = None
+        if compiled.loss is not None:
+            total = compiled.loss(y, y_pred, sample_weight)
+        for extra in self.losses:  # type: ignore[attr-defined]
+            total = extra if total is None else total + extra
+        if total is None:
+            raise ValueError(
+                "No loss to compute. Provide a `loss` argument in `compile()`, or use "
+                "`add_loss` in a layer."
+            )
+        compiled.traced_loss = total
+        return total
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        """Update the metrics of ``compile`` with a batch, and return all results."""
+        compiled = self._require_compiled("compute_metrics")
+        if compiled.traced_loss is not None:  # a custom step that left it to us
+            self._track_loss(compiled.traced_loss, x)
+        if compiled.metrics is not None:
+            compiled.metrics.update_state(y, y_pred, sample_weight)
+        return self.get_metrics_result()
+
+    def _track_loss(self, loss: Any, x: Any) -> None:
+        """Take the batch's loss into the mean over the epoch, once."""
+        compiled = self._require_compiled("train_step")
+        compiled.traced_loss = None
+        trace = Trace.current()
+        tracker = compiled.loss_tracker
+        if trace is not None and any(v in trace.writes for v in tracker.variables):
+            return
+        sizes = [t.shape[0] for t in tree.flatten(x) if getattr(t, "shape", ())]
+        tracker.update_state(loss, sample_weight=sizes[0] if sizes else 1)
+
+    def _loss_of_step(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
+    ) -> Any:
+        arguments = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
+        parameters = inspect.signature(self.compute_loss).parameters
+        if "training" in parameters or any(
+            p.kind is p.VAR_KEYWORD for p in parameters.values()
+        ):
+            arguments["training"] = training
+        return self.compute_loss(**arguments)
+
+    # -- traced functions --------------------------------------------------------------
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Return the compiled ``train_step``."""
+        return self._steps("train", force)
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """Return the compiled ``test_step``."""
+        return self._steps("test", force)
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        """Return the compiled ``predict_step``."""
+        return self._steps("predict", force)
+
+    def _steps(self, kind: str, force: bool = False) -> loop.Steps:
+        if kind == "predict":
+            if self._predict_steps is None or force:
+                step = Function(lambda data: self.predict_step(data), "predict_step")
+                self._predict_steps = loop.Steps(step)
+            return self._predict_steps
+        functions = self._require_compiled(f"{kind}_step").functions
+        if kind not in functions or force:
+            method: Callable[..., Any] = getattr(self, f"{kind}_step")
+
+            def run(data: Any) -> Any:
+                compiled = self._require_compiled(f"{kind}_step")
+                compiled.traced_loss = None
+                logs = method(data)
+                if not isinstance(logs, dict):
+                    raise TypeError(
+                        f"{type(self).__name__}.{kind}_step must return a dict of logs; "
+                        f"received {type(logs).__name__}."
+                    )
+                return loop.flat_logs(logs)
+
+            functions[kind] = loop.Steps(Function(run, f"{kind}_step"))
+        return functions[kind]
+
+    def _source(self, where: str, x: Any, y: Any = None, sample_weight: Any = None, **how: Any) -> Any:
+        dtypes = {layer.dtype for layer in self._flatten_layers()}  # type: ignore[attr-defined]
+        comm = world()
+        return make_source(
+            x,
+            y,
+            sample_weight,
+            where=where,
+            float_dtype="float64" if "float64" in dtypes or floatx() == "float64" else "float32",
+            rank=comm.rank,
+            size=comm.size,
+            **how,
+        )
+
+    # -- fit ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: Any = True,
+        class_weight: dict[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+    ) -> Any:
+        """Train the model.
+
+        Parameters
+        ----------
+        x : array, stored rows, nested structure of these, generator, or PyDataset
+            An ``h5py.Dataset`` is read by rows as needed. What gives batches gives whole
+            (global) ones: ``x``, ``(x, y)`` or ``(x, y, sample_weight)``.
+        y : array or nested structure, optional
+        batch_size : int, optional
+            Of the global batch, over all ranks; default 32.
+        epochs : int
+            Number of the last epoch.
+        verbose : {"auto", 0, 1, 2}
+            0 silent, 1 a bar, 2 a line per epoch; ``"auto"``: a bar on a terminal, else
+            lines.
+        callbacks : list of Callback, optional
+        validation_split : float
+            Part of the data, at its end, that is kept for validation.
+        validation_data : tuple, generator or PyDataset, optional
+        shuffle : bool or "batch"
+            The order depends on the seed and the epoch only.
+        class_weight : dict of int to float, optional
+        sample_weight : array, optional
+        initial_epoch : int
+            Number of the first epoch. If not 0, the order of the samples continues that
+            of the previous call.
+        steps_per_epoch, validation_steps : int, optional
+        validation_batch_size : int, optional
+        validation_freq : int or list of int
+            Validate every so many epochs, or after these (from 1).
+
+        Returns
+        -------
+        History
+        """
+        compiled = self._require_compiled("fit")
+        epochs = limits.limited_epochs(epochs)
+        steps_per_epoch = limits.limited_steps(steps_per_epoch)
+        if validation_split and validation_data is None:
+            (x, y, sample_weight), validation_data = split_validation(
+                x, y, sample_weight, validation_split
+            )
+        if self._order_seed is None or initial_epoch == 0:
+            self._order_seed = random_module.make_seed()
+        source = self._source(
+            "fit",
+            x,
+            y,
+            sample_weight,
+            batch_size=batch_size,
+            steps=steps_per_epoch,
+            shuffle=shuffle,
+            seed=self._order_seed,
+            class_weight=class_weight,
+        )
+        validation = None
+        if validation_data is not None:
+            validation = self._validation_epochs(
+                validation_data, validation_batch_size or batch_size, validation_steps
+            )
+        data = Epochs(source, steps_per_epoch, initial_epoch)
+        run = FitRun(
+            self,
+            data,
+            validation,
+            self._callback_list(callbacks, verbose, epochs=epochs, steps=data.steps, history=True),
+            initial_epoch=initial_epoch,
+            epochs=epochs,
+            validation_freq=validation_freq,
+            steps_per_execution=compiled.steps_per_execution,
+        )
+        self._fit_run = run
+        try:
+            run.run()
+        finally:
+            run.close()
+            self._fit_run = None
+        return self.history
+
+    def _callback_list(
+        self, callbacks: Any, verbose: Any, epochs: int, steps: int | None, history: bool = False
+    ) -> Any:
+        if isinstance(callbacks, callbacks_module.CallbackList):
+            return callbacks
+        return callbacks_module.CallbackList(
+            callbacks,
+            add_history=history,
+            add_progbar=verbose != 0,
+            model=self,
+            verbose=verbose,
+            epochs=epochs,
+            steps=steps,
+        )
+
+    def _validation_epochs(
+        self, data: Any, batch_size: int | None, steps: int | None
+    ) -> Epochs:
+        if is_batches(data):
+            source = self._source("validation_data", data, steps=steps)
+            if source.one_shot and steps is None:
+                raise ValueError(
+                    "fit: `validation_data` is a generator, which can be gone through only once: "
+                    "pass `validation_steps`, or a PyDataset or arrays."
+                )
+        else:
+            x, y, sample_weight = unpack_x_y_sample_weight(data)
+            if is_batches(x):
+                raise ValueError(
+                    "fit: `validation_data` must be arrays `(x, y)` or `(x, y, sample_weight)`, "
+                    "or itself a generator or PyDataset; received a tuple with a "
+                    f"{type(x).__name__}."
+                )
+            source = self._source(
+                "validation_data", x, y, sample_weight, batch_size=batch_size, steps=steps
+            )
+        return Epochs(source, steps)
+
+    # -- evaluate and predict ----------------------------------------------------------
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """Return the loss and metrics on data; parameters as those of ``fit``.
+
+        Returns
+        -------
+        float, list of float, or dict
+            The loss alone if there is nothing else.
+        """
+        self._require_compiled("evaluate")
+        steps = limits.limited_steps(steps)
+        source = self._source("evaluate", x, y, sample_weight, batch_size=batch_size, steps=steps)
+        data = Epochs(source, steps)
+        run_callbacks = self._callback_list(callbacks, verbose, epochs=1, steps=data.steps)
+        try:
+            logs = loop.evaluate(self, data, run_callbacks, self._compiled.steps_per_execution)
+        finally:
+            data.close()
+        return logs if return_dict else as_results(logs)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:
+        """Return the model's outputs for data, on every rank.
+
+        Returns
+        -------
+        ndarray, or structure of ndarray
+            As the model's outputs.
+        """
+        steps = limits.limited_steps(steps)
+        source = self._source("predict", x, batch_size=batch_size, steps=steps)
+        data = Epochs(source, steps)
+        run_callbacks = self._callback_list(callbacks, verbose, epochs=1, steps=data.steps)
+        try:
+            return loop.predict(self, data, run_callbacks)
+        finally:
+            data.close()
+
+    # -- one batch ---------------------------------------------------------------------
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: dict[int, float] | None = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """Make one training step on one batch; return that batch's loss and metrics."""
+        return self._on_batch("train", x, y, sample_weight, class_weight, return_dict)
+
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        """Return the loss and metrics of one batch."""
+        return self._on_batch("test", x, y, sample_weight, None, return_dict)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """Return the outputs for one batch."""
+        source = self._source("predict_on_batch", x, batch_size=_rows(x))
+        return loop.predict(self, Epochs(source), self._callback_list(None, 0, 1, 1))
+
+    def _on_batch(
+        self, kind: str, x: Any, y: Any, sample_weight: Any, class_weight: Any, as_dict: bool
+    ) -> Any:
+        self._require_compiled(f"{kind}_on_batch")
+        source = self._source(
+            f"{kind}_on_batch", x, y, sample_weight, batch_size=_rows(x), class_weight=class_weight
+        )
+        steps = self._steps(kind)
+        step = steps.get(source, source.first_key())
+        self.reset_metrics()
+        for _, _, feeds in source.run(0):
+            logs = loop.logs_of(step, loop.run_step(step, feeds))
+        return logs if as_dict else as_results(logs)
+
+
+def as_results(logs: dict[str, Any]) -> Any:
+    """Return logs as ``evaluate`` does: a list, or the only number."""
+    values = list(logs.values())
+    return values[0] if len(values) == 1 else values
+
+
+def _rows(x: Any) -> int:
+    first = next(a for a in tree.flatten(x) if a is not None)
+    return max(1, np.shape(first)[0] if np.ndim(first) else len(tree.flatten(x)))

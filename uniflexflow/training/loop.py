@@ -1,0 +1,264 @@
+"""The loops over batches, and the one place where a step is run.
+
+A batch costs little more than its step: logs are made into numbers only when a callback
+or the display asks for them.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from uniflexflow import tree
+from uniflexflow.ir import TensorSpec
+from uniflexflow.parallel import batch_rows, world
+
+_MAX_STEPS = 32
+
+
+class Steps:
+    """The steps of one traced function, by the key that a source gives its batches."""
+
+    def __init__(self, function: Any):
+        self.function = function
+        self._by_key: OrderedDict[Any, Any] = OrderedDict()
+        self._source: Any = None
+
+    def get(self, source: Any, key: Any) -> Any:
+        """Return the step for a source's batches of that key; made if needed."""
+        if source is not self._source:  # keys are the source's own
+            self._source = source
+            self._by_key.clear()
+        step = self._by_key.get(key)
+        if step is None:
+            stand_ins = tree.map_structure(_stand_in, source.specs(key))
+            step, _ = self.function.step(stand_ins)
+            self._by_key[key] = step
+            if len(self._by_key) > _MAX_STEPS:
+                self._by_key.popitem(last=False)
+        return step
+
+
+def _stand_in(spec: Any) -> Any:
+    """Return something that a trace takes for an array of that shape, without memory."""
+    if not isinstance(spec, TensorSpec):
+        return spec
+    return np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
+
+
+def run_step(step: Any, feeds: list[np.ndarray]) -> Any:
+    """Run a step on one batch; its outputs are good until the next step."""
+    return step.run(feeds)
+
+
+def flat_logs(logs: dict[str, Any]) -> dict[str, Any]:
+    """Take dicts within logs apart."""
+    flat: dict[str, Any] = {}
+    for name, value in logs.items():
+        if isinstance(value, dict):
+            flat.update(flat_logs(value))
+        else:
+            flat[name] = value
+    return flat
+
+
+def logs_of(step: Any, outputs: Any) -> dict[str, Any]:
+    """Return a step's outputs as logs: Python floats, and copies of arrays."""
+    return {
+        name: float(value) if np.ndim(value) == 0 else np.array(value)
+        for name, value in step.traced.structure(outputs).items()
+    }
+
+
+class Batches:
+    """Runs the steps of one pass, and calls whom it concerns.
+
+    Parameters
+    ----------
+    model : Model
+    kind : {"train", "test"}
+    data : Epochs
+    callbacks : CallbackList
+    steps_per_execution : int
+    interrupted : callable, optional
+        ``interrupted(done)`` says after each batch whether to leave.
+    show : bool
+        Whether the progress display shows these batches.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        kind: str,
+        data: Any,
+        callbacks: Any,
+        steps_per_execution: int = 1,
+        interrupted: Any = None,
+        show: bool = True,
+    ):
+        self.model = model
+        self.kind = kind
+        self.data = data
+        self.callbacks = callbacks
+        self.group = steps_per_execution
+        self.interrupted = interrupted
+        self.progress = callbacks.progress if show else None
+        self.steps = model._steps(kind)
+        #: batches done, and the logs after the last one that somebody asked for
+        self.done = 0
+        self._last: Any = None
+
+    def logs(self) -> dict[str, Any]:
+        """Return the logs after the last batch."""
+        return {} if self._last is None else logs_of(*self._last)
+
+    def run(self, epoch: int, done: int = 0) -> bool:
+        """Run the batches of an epoch from number ``done`` on.
+
+        Returns
+        -------
+        bool
+            Whether it was left because of an interruption.
+        """
+        self.done, self._last = done, None
+        hooked = self.callbacks.wants_batches(self.kind)
+        items = self.data.epoch(epoch, done)
+        try:
+            return self._run_hooked(items) if hooked else self._run_plain(items)
+        finally:
+            items.close()
+
+    def _run_plain(self, items: Any) -> bool:
+        source, steps, clock = self.data.source, self.steps, time.perf_counter
+        progress, interrupted = self.progress, self.interrupted
+        due = float("inf") if progress is None else progress.due
+        last_key = step = outputs = None
+        done = self.done
+        for _, key, feeds in items:
+            if key != last_key:
+                step, last_key = steps.get(source, key), key
+            outputs = run_step(step, feeds)
+            done += 1
+            if clock() >= due:
+                self.done, self._last = done, (step, outputs)
+                self._show(self.logs())
+                due = progress.due
+            if interrupted is not None and interrupted(done):
+                self.done, self._last = done, (step, outputs)
+                return True
+        self.done = done
+        if step is not None:
+            self._last = (step, outputs)
+        return False
+
+    def _run_hooked(self, items: Any) -> bool:
+        source, steps = self.data.source, self.steps
+        begin = getattr(self.callbacks, f"on_{self.kind}_batch_begin")
+        end = getattr(self.callbacks, f"on_{self.kind}_batch_end")
+        begun = False
+        for _, key, feeds in items:
+            if not begun:
+                begin(self.done, logs={})
+                begun = True
+            step = steps.get(source, key)
+            outputs = run_step(step, feeds)
+            self._last = (step, outputs)
+            self.done += 1
+            if self.done % self.group == 0:
+                begun = False
+                logs = self.logs()
+                end(self.done - 1, logs=logs)
+                if self.progress is not None and time.perf_counter() >= self.progress.due:
+                    self._show(logs)
+                if self.kind == "train" and self.model.stop_training:
+                    return False
+            if self.interrupted is not None and self.interrupted(self.done):
+                return True
+        if begun:
+            end(self.done - 1, logs=self.logs())
+        return False
+
+    def _show(self, logs: dict[str, Any]) -> None:
+        getattr(self.progress, f"on_{self.kind}_batch_end")(self.done - 1, logs=logs)
+
+
+def evaluate(
+    model: Any,
+    data: Any,
+    callbacks: Any,
+    steps_per_execution: int = 1,
+    interrupted: Any = None,
+    in_fit: bool = False,
+) -> dict[str, Any] | None:
+    """Evaluate a model on data; None if it was interrupted."""
+    batches = Batches(
+        model, "test", data, callbacks, steps_per_execution, interrupted, show=not in_fit
+    )
+    batches.steps.get(data.source, data.source.first_key())
+    callbacks.on_test_begin()
+    model.reset_metrics()
+    if batches.run(0):
+        return None
+    if not batches.done:
+        warnings.warn("evaluate: the data gave no batch: there are no results.", stacklevel=3)
+    logs = batches.logs()
+    if callbacks.progress is not None and not in_fit:
+        callbacks.progress.seen = batches.done
+    callbacks.on_test_end(logs=logs)
+    return logs
+
+
+def predict(model: Any, data: Any, callbacks: Any) -> Any:
+    """Return a model's outputs for data, in the order of the samples, on every rank."""
+    comm, source = world(), data.source
+    steps, progress = model._steps("predict"), callbacks.progress
+    step = steps.get(source, source.first_key())
+    hooked = callbacks.wants_batches("predict")
+    parts: list[list[np.ndarray]] = []
+    sizes: list[int] = []
+    callbacks.on_predict_begin()
+    for index, (n, key, feeds) in enumerate(data.epoch(0)):
+        if hooked:
+            callbacks.on_predict_batch_begin(index, logs={})
+        step = steps.get(source, key)
+        outputs = [np.array(x) for x in run_step(step, feeds)]
+        parts.append(outputs)
+        sizes.append(n)
+        if progress is not None:
+            progress.seen = index + 1
+            if time.perf_counter() >= progress.due:
+                progress.on_predict_batch_end(index, logs={})
+        if hooked:
+            logs = {"outputs": step.traced.structure(outputs)}
+            callbacks.on_predict_batch_end(index, logs=logs)
+    callbacks.on_predict_end()
+    if not parts:
+        raise ValueError("predict: the data gave no batch: there are no outputs.")
+    whole = []
+    for place, arrays in enumerate(zip(*parts)):
+        if arrays[0].ndim == 0:
+            raise ValueError(
+                f"predict: output {place} is a scalar; expected tensors with a first axis of "
+                "samples."
+            )
+        rows = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        whole.append(rows if comm.size == 1 else _gather_rows(comm, rows, sizes))
+    return step.traced.structure(whole)
+
+
+def _gather_rows(comm: Any, rows: np.ndarray, sizes: list[int]) -> np.ndarray:
+    """Put together what each rank has of every batch, in the order of the samples."""
+    gathered = comm.allgather(rows, what="predictions")
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    places = []  # global row of each gathered one: rank by rank, batch by batch
+    for rank in range(comm.size):
+        for start, n in zip(starts, sizes):
+            lo, hi = batch_rows(n, rank, comm.size)
+            places.append(np.arange(start + lo, start + hi))
+    out = np.empty_like(gathered)
+    out[np.concatenate(places)] = gathered
+    return out
