@@ -73,6 +73,51 @@ MATMUL = primitive(
 )
 
 
+# -- matmul, bias and activation in one: made by fusion, after differentiation -------
+
+
+def _dense_infer(
+    a: TensorSpec,
+    b: TensorSpec,
+    bias: TensorSpec,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    activation: str | None,
+) -> TensorSpec:
+    out = _matmul_infer(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+    if bias.shape != out.shape[-1:] or bias.dtype != out.dtype:
+        raise ValueError(
+            f"dense: the bias must be {out.dtype}{list(out.shape[-1:])} to be added to "
+            f"{out}; received {bias}."
+        )
+    if activation not in (None, "relu"):
+        raise ValueError(f"dense: unknown activation {activation!r}; expected None or 'relu'.")
+    return out
+
+
+def _dense_reference(
+    a: np.ndarray, b: np.ndarray, bias: np.ndarray, *, activation: str | None, **attrs: bool
+) -> np.ndarray:
+    y = _matmul_reference(a, b, **attrs) + bias
+    return np.maximum(y, 0) if activation == "relu" else y
+
+
+def _dense_indices(node: Node) -> Indices:
+    # The bias is added once: a split sum would add it on every rank.
+    product = _matmul_indices(node)
+    return Indices((*product.inputs, ("n",)), product.outputs, contraction=None)
+
+
+DENSE = primitive(
+    "dense",
+    infer=_dense_infer,
+    reference=_dense_reference,
+    gradient=None,
+    indices=_dense_indices,
+)
+
+
 @op
 def matmul(x1: ArrayLike, x2: ArrayLike) -> Any:
     """Multiply matrices, by NumPy's rules for stacks and vectors.
