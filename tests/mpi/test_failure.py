@@ -22,7 +22,9 @@ PROGRAM = """
         stream.allreduce(np.ones(4), what="gradients of 'dense'")
         time.sleep(0.01)
 """
-THREAD = """(lambda t: (t.start(), t.join()))(threading.Thread(target=lambda: 1 / 0, name="loader"))"""
+THREAD = (
+    """(lambda t: (t.start(), t.join()))(threading.Thread(target=lambda: 1 / 0, name="loader"))"""
+)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,14 @@ THREAD = """(lambda t: (t.start(), t.join()))(threading.Thread(target=lambda: 1 
     [
         ("raise RuntimeError('no more')", "[rank 1/3] the program failed"),
         (THREAD, "[rank 1/3] thread 'loader' failed"),
-        ("sys.exit(0)", "rank 1 has ended, but this rank waits for it in allreduce gradients of 'dense'"),
-        ("sys.exit(3)", "rank 1 has ended, but this rank waits for it in allreduce gradients of 'dense'"),
+        (
+            "sys.exit(0)",
+            "rank 1 has ended, but this rank waits for it in allreduce gradients of 'dense'",
+        ),
+        (
+            "sys.exit(3)",
+            "rank 1 has ended, but this rank waits for it in allreduce gradients of 'dense'",
+        ),
         ("break", "rank 1 has ended, but this rank waits for it in allreduce gradients of 'dense'"),
     ],
 )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,8 +61,10 @@ class SerialCommunicator:
             out[...] = array
         return out
 
-    def allgather(self, array: Any, what: str = "") -> np.ndarray:
-        """Join the rows of all ranks along axis 0, in the order of the ranks."""
+    def allgather(
+        self, array: Any, what: str = "", rows: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """Join the rows of all ranks along axis 0; see ``Communicator.allgather``."""
         return np.array(array)
 
     def bcast(self, value: Any, root: int = 0) -> Any:
@@ -128,9 +131,7 @@ class Communicator(SerialCommunicator):
         streams.append(self)
 
     def _part(self, mpi: Any, name: str, members: tuple[int, ...]) -> Communicator:
-        return Communicator(
-            mpi, name, members, (self.local_rank, self.local_size), self.streams
-        )
+        return Communicator(mpi, name, members, (self.local_rank, self.local_size), self.streams)
 
     def dup(self, name: str) -> Communicator:
         return self._part(self.mpi.Dup(), name, self.members)
@@ -183,17 +184,23 @@ class Communicator(SerialCommunicator):
         self.waiting = None
         return out
 
-    def allgather(self, array: Any, what: str = "") -> np.ndarray:
+    def allgather(
+        self, array: Any, what: str = "", rows: Sequence[int] | None = None
+    ) -> np.ndarray:
         """Join the rows of all ranks along axis 0, in the order of the ranks.
 
-        The numbers of rows may differ and may be 0; the other axes must agree.
+        The numbers of rows may differ and may be 0; the other axes must agree. ``rows``
+        has every rank's number, where it is known; else the ranks tell each other.
         """
         array = np.ascontiguousarray(array)
-        rows = np.empty(self.size, np.int64)
         self._begin(f"allgather {what}")
-        self.mpi.Allgather(np.array([array.shape[0]], np.int64), rows)
-        out = np.empty((int(rows.sum()), *array.shape[1:]), array.dtype)
-        counts = rows * int(np.prod(array.shape[1:], dtype=np.int64)) * array.itemsize
+        lengths = np.empty(self.size, np.int64)
+        if rows is None:
+            self.mpi.Allgather(np.array([array.shape[0]], np.int64), lengths)
+        else:
+            lengths[:] = rows
+        out = np.empty((int(lengths.sum()), *array.shape[1:]), array.dtype)
+        counts = lengths * int(np.prod(array.shape[1:], dtype=np.int64)) * array.itemsize
         starts = np.concatenate([[0], np.cumsum(counts)])
         flat = out.reshape(-1).view(np.uint8)
         mine = array.reshape(-1).view(np.uint8)

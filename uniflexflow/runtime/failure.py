@@ -42,7 +42,9 @@ class _Guard:
         self._stalled: tuple[str, float] | None = None
         self.thread: threading.Thread | None = None
         if comm.threads:
-            self.thread = threading.Thread(target=self._watch, name="uniflexflow-watch", daemon=True)
+            self.thread = threading.Thread(
+                target=self._watch, name="uniflexflow-watch", daemon=True
+            )
             self.thread.start()
 
     @property
