@@ -357,9 +357,7 @@ def randint(
 
 
 @op
-def categorical(
-    logits: ArrayLike, num_samples: int, dtype: str = "int32", seed: Any = None
-) -> Any:
+def categorical(logits: ArrayLike, num_samples: int, dtype: str = "int32", seed: Any = None) -> Any:
     """Draw class numbers with the probabilities softmax(logits).
 
     Parameters

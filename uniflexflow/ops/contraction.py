@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from uniflexflow.ir import Indices, Node, TensorSpec, Value, apply
-from uniflexflow.ops.dispatch import meet, op
+from uniflexflow.ops.dispatch import cast_to, meet, op
+from uniflexflow.ops.dtypes import is_float
 from uniflexflow.ops.registry import primitive
 from uniflexflow.ops.shape_rules import broadcast_shapes
 from uniflexflow.ops.shaping import broadcast_to, reshape
 
-__all__ = [
-    "matmul",
-]
+__all__ = ["matmul"]
+
 
 def _swap(shape: tuple[int, ...], transposed: bool) -> tuple[int, ...]:
     return shape[:-2] + (shape[-1], shape[-2]) if transposed else shape
@@ -28,6 +28,8 @@ def _matmul_infer(
     sa, sb = _swap(a.shape, transpose_a), _swap(b.shape, transpose_b)
     if a.dtype != b.dtype:
         raise TypeError(f"matmul: operands must share one dtype; received {a.dtype}, {b.dtype}.")
+    if not is_float(a.dtype):
+        raise TypeError(f"matmul: the operation is not defined on {a.dtype}.")
     if len(sa) < 2 or sa[:-2] != sb[:-2] or sa[-1] != sb[-2]:
         raise ValueError(
             f"matmul: shapes {sa} and {sb} don't fit: the last axis of the first must "
@@ -39,8 +41,9 @@ def _matmul_infer(
 def _matmul_reference(
     a: np.ndarray, b: np.ndarray, *, transpose_a: bool, transpose_b: bool
 ) -> np.ndarray:
-    return np.matmul(a.swapaxes(-1, -2) if transpose_a else a,
-                     b.swapaxes(-1, -2) if transpose_b else b)
+    return np.matmul(
+        a.swapaxes(-1, -2) if transpose_a else a, b.swapaxes(-1, -2) if transpose_b else b
+    )
 
 
 def _matmul_gradient(node: Node, g: Value) -> tuple[Value, Value]:
@@ -63,6 +66,7 @@ def _matmul_indices(node: Node) -> Indices:
     return Indices((batch + a, batch + b), (batch + ("m", "n"),))
 
 
+# C[b.., m, n] = sum over k of A[b.., m, k] B[b.., k, n]; a transposed operand lies (k, m) or (n, k)
 MATMUL = primitive(
     "matmul",
     infer=_matmul_infer,
@@ -122,9 +126,18 @@ DENSE = primitive(
 def matmul(x1: ArrayLike, x2: ArrayLike) -> Any:
     """Multiply matrices, by NumPy's rules for stacks and vectors.
 
-    ``(..., m, k) @ (..., k, n)`` gives ``(..., m, n)``; leading axes are broadcast.
+    ``(..., m, k) @ (..., k, n)`` gives ``(..., m, n)``; leading axes are broadcast. Whole
+    numbers are multiplied as float64, so they are exact up to 2**53.
+
+    Examples
+    --------
+    >>> matmul(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
+    array([[11.]])
     """
     a, b = meet(x1, x2)
+    if not is_float(a.dtype):
+        dtype = "int32" if a.dtype == "bool" else a.dtype
+        return cast_to(matmul(cast_to(a, "float64"), cast_to(b, "float64")), dtype)
     if a.ndim == 0 or b.ndim == 0:
         raise ValueError(f"matmul: operands need an axis; received {a.shape} and {b.shape}.")
     if a.ndim == 1 or b.ndim == 1:
@@ -145,7 +158,9 @@ def matmul(x1: ArrayLike, x2: ArrayLike) -> Any:
         )
     if b.ndim == 2 and a.ndim > 2:
         rows = math.prod(a.shape[:-1])
-        flat = apply(MATMUL, reshape(a, (rows, a.shape[-1])), b, transpose_a=False, transpose_b=False)
+        flat = apply(
+            MATMUL, reshape(a, (rows, a.shape[-1])), b, transpose_a=False, transpose_b=False
+        )
         return reshape(flat, a.shape[:-1] + b.shape[-1:])
     batch = broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2])
     a = broadcast_to(a, batch + a.shape[-2:])

@@ -117,7 +117,7 @@ def linspace(
 
 
 @op
-def eye(N: int, M: int | None = None, k: int = 0, dtype: str | None = None) -> Any:  # noqa: N803
+def eye(N: int, M: int | None = None, k: int = 0, dtype: str | None = None) -> Any:
     """Return an N x M matrix with ones on its k-th diagonal."""
     return constant(np.eye(N, M, k), canonical_dtype(dtype or floatx()))
 
@@ -129,7 +129,7 @@ def identity(n: int, dtype: str | None = None) -> Any:
 
 
 @op
-def tri(N: int, M: int | None = None, k: int = 0, dtype: str | None = None) -> Any:  # noqa: N803
+def tri(N: int, M: int | None = None, k: int = 0, dtype: str | None = None) -> Any:
     """Return an N x M matrix with ones on and below its k-th diagonal."""
     return constant(np.tri(N, M, k), canonical_dtype(dtype or floatx()))
 

@@ -77,9 +77,7 @@ def _indices(node: Node) -> Indices:
 
     def labels(shape: tuple[int, ...]) -> tuple[Any, ...]:
         extra = ndim - len(shape)
-        return tuple(
-            i + extra if n == out[i + extra] else None for i, n in enumerate(shape)
-        )
+        return tuple(i + extra if n == out[i + extra] else None for i, n in enumerate(shape))
 
     return Indices(tuple(labels(v.shape) for v in node.inputs), (labels(out),))
 
@@ -124,9 +122,7 @@ def _row(
     def gradient(node: Node, g: Value) -> tuple[Value | None, ...]:
         assert derivative is not None  # noqa: S101 - `gradient` is None without it
         grads = derivative(node, g)
-        return tuple(
-            None if d is None else sum_to(d, v.shape) for d, v in zip(grads, node.inputs)
-        )
+        return tuple(None if d is None else sum_to(d, v.shape) for d, v in zip(grads, node.inputs))
 
     return primitive(
         name,
@@ -365,7 +361,7 @@ def _public_binary(
 
 
 negative = _public_unary(NEGATIVE, "Return -x", needs_float=False)
-abs = absolute = _public_unary(ABS, "Return the absolute value", needs_float=False)  # noqa: A001
+abs = absolute = _public_unary(ABS, "Return the absolute value", needs_float=False)
 sign = _public_unary(SIGN, "Return -1, 0 or 1 by the sign", needs_float=False)
 exp = _public_unary(EXP, "Return e to the power x")
 expm1 = _public_unary(EXPM1, "Return exp(x) - 1, precise near 0")
@@ -384,7 +380,7 @@ erf = _public_unary(ERF, "Return the error function")
 relu = _public_unary(RELU, "Return max(x, 0)", needs_float=False)
 floor = _public_unary(FLOOR, "Return the largest whole number not above x")
 ceil = _public_unary(CEIL, "Return the smallest whole number not below x")
-round = _public_unary(ROUND, "Return the nearest whole number, ties to even")  # noqa: A001
+round = _public_unary(ROUND, "Return the nearest whole number, ties to even")
 isnan = _public_unary(ISNAN, "Say whether x is not a number")
 isfinite = _public_unary(ISFINITE, "Say whether x is neither infinite nor NaN")
 

@@ -119,9 +119,7 @@ def _take_gradient_reference(
     if shape[axis]:
         i, valid = _places(indices, shape[axis])
         first = (shape[axis],) + shape[:axis] + shape[axis + 1 :]
-        rows = np.moveaxis(
-            g.reshape(shape[:axis] + (indices.size,) + shape[axis + 1 :]), axis, 0
-        )
+        rows = np.moveaxis(g.reshape(shape[:axis] + (indices.size,) + shape[axis + 1 :]), axis, 0)
         summed = np.zeros(first, g.dtype)
         keep = valid.reshape(-1)
         np.add.at(summed, i.reshape(-1)[keep], rows[keep])

@@ -104,7 +104,9 @@ def _broadcast_to_infer(x: TensorSpec, *, shape: tuple[int, ...]) -> TensorSpec:
 def _broadcast_to_indices(node: Node) -> Indices:
     out = node.outputs[0].shape
     extra = len(out) - node.inputs[0].ndim
-    labels = [i + extra if n == out[i + extra] else None for i, n in enumerate(node.inputs[0].shape)]
+    labels = [
+        i + extra if n == out[i + extra] else None for i, n in enumerate(node.inputs[0].shape)
+    ]
     return Indices((tuple(labels),), (tuple(range(len(out))),))
 
 

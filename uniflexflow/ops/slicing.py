@@ -331,7 +331,7 @@ def get_item(x: ArrayLike, key: Any) -> Any:
 
 
 @op
-def slice(x: ArrayLike, start_indices: Sequence[int], shape: Sequence[int]) -> Any:  # noqa: A001
+def slice(x: ArrayLike, start_indices: Sequence[int], shape: Sequence[int]) -> Any:
     """Return the block of a shape that begins at ``start_indices``; -1 is all that is left."""
     x = as_value(x)
     start = tuple(int(i) for i in start_indices)

@@ -13,6 +13,7 @@ from uniflexflow.ops.dtypes import is_float
 from uniflexflow.ops.elementwise import isfinite
 from uniflexflow.ops.indexing import TAKE_ALONG_LAST, index_value, take_along_axis
 from uniflexflow.ops.reduction import sum as sum_over
+from uniflexflow.ops.reduction import wide_integer
 from uniflexflow.ops.registry import primitive
 from uniflexflow.ops.shape_rules import normalize_axis
 from uniflexflow.ops.shaping import expand_dims, reshape, swap_with_last
@@ -27,6 +28,7 @@ __all__ = [
     "sort",
     "top_k",
 ]
+
 
 def _argsort_reference(x: np.ndarray, *, descending: bool) -> np.ndarray:
     # descending keeps the order of equal elements too: reverse, sort, reverse back
@@ -89,11 +91,13 @@ def sort(x: ArrayLike, axis: int | None = -1) -> Any:
         x, axis = reshape(x, (-1,)), 0
     axis = normalize_axis("sort", axis, x.ndim)
     rows = swap_with_last(x, axis)
-    return swap_with_last(apply(TAKE_ALONG_LAST, rows, apply(ARGSORT, rows, descending=False)), axis)
+    return swap_with_last(
+        apply(TAKE_ALONG_LAST, rows, apply(ARGSORT, rows, descending=False)), axis
+    )
 
 
 @op
-def top_k(x: ArrayLike, k: int, sorted: bool = True) -> Any:  # noqa: A002 - Keras's name
+def top_k(x: ArrayLike, k: int, sorted: bool = True) -> Any:
     """Return the k largest elements along the last axis, and their places.
 
     Parameters
@@ -132,8 +136,7 @@ def in_top_k(targets: ArrayLike, predictions: ArrayLike, k: int) -> Any:
 @op
 def cumsum(x: ArrayLike, axis: int | None = None) -> Any:
     """Return running sums along an axis, or of the flattened tensor."""
-    x = as_value(x)
-    x = cast_to(x, "int32") if x.dtype == "bool" else x
+    x = wide_integer(as_value(x))
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     axis = normalize_axis("cumsum", axis, x.ndim)
