@@ -17,6 +17,7 @@ from uniflexflow import (
 )
 from uniflexflow.layers import Input, InputSpec, Layer
 from uniflexflow.losses import Loss
+from uniflexflow.machine import show_config
 from uniflexflow.metrics import Metric
 from uniflexflow.models import Model, Sequential
 from uniflexflow.ops.symbolic import KerasTensor
@@ -50,4 +51,5 @@ __all__ = [
     "random",
     "regularizers",
     "saving",
+    "show_config",
 ]

@@ -347,7 +347,9 @@ def lower_sizes(dtype, batch, m, n, k, ta, tb, has_bias=False, act=UFF_ACT_NONE,
             small = k * n * size <= machine.l1d_bytes * 3 // 4
             pack_b = tb or not (small or m <= 2 * mr)
         if pack_a is None:
-            pack_a = n > 2 * nr and m * k * size > machine.l1d_bytes // 2
+            # In place: but not when a micro-tile's reads lie a page or more apart
+            apart = m * size * 2 if ta else k * size
+            pack_a = n > 2 * nr and apart >= 4096 and m * k * size > machine.l1d_bytes
         kc, mc, nc = _even(k, kc, 8), _even(m, mc, mr), _even(n, nc, nr)
         function = run_together
         # B of its own fits in a core's scratchpad: many products are best made apart

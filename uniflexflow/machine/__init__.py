@@ -2,5 +2,7 @@
 
 from uniflexflow.machine.detect import host
 from uniflexflow.machine.model import Machine
+from uniflexflow.machine.report import show_config
+from uniflexflow.machine.threads import num_threads
 
-__all__ = ["Machine", "host"]
+__all__ = ["Machine", "host", "num_threads", "show_config"]

@@ -42,6 +42,12 @@ INLINE void NAME(micro)(const int rows, const int by_rows, const NAME(micro_args
     FOR_TILE acc[i][v] = (V){0};
 
     const int64_t lda = g->lda, ldb = g->ldb, ldc = g->ldc;
+    _Pragma("GCC unroll 16")
+    for (int i = 0; i < MR; i++) /* C comes while the sums are made */
+        if (i < rows) {
+            __builtin_prefetch(c + i * ldc, 1);
+            __builtin_prefetch(c + i * ldc + NR - 1, 1);
+        }
     if (by_rows) {
         /* A pointer for each three rows: base, base + lda and base + 2 * lda are one
          * addressing mode each. */
@@ -209,29 +215,43 @@ static void NAME(pack_a)(int64_t m, int64_t k, const void *a, int64_t lda, int f
     }
 }
 
+/* Copy `panels` whole panels, row by row; a constant where this is expanded. */
+INLINE void NAME(copy_panels)(const int panels, int64_t k, const T *b, int64_t ldb, T *out)
+{
+    for (int64_t p = 0; p < k; p++)
+        _Pragma("GCC unroll 4")
+        for (int q = 0; q < panels; q++)
+            memcpy(out + (q * k + p) * NR, b + p * ldb + q * NR, NR * sizeof(T));
+}
+
 static void NAME(pack_b)(int64_t n, int64_t k, const void *b, int64_t ldb, int transposed,
                          void *out)
 {
     T *d = out;
-    for (int64_t j = 0; j < n; j += NR, d += NR * k) {
-        const int64_t width = n - j < NR ? n - j : NR;
-        if (width < NR)
-            for (int64_t p = 0; p < k; p++)
-                for (int64_t q = width; q < NR; q++)
-                    d[p * NR + q] = 0;
-        if (transposed) {
-            NAME(turn)(width, k, (const T *)b + j * ldb, ldb, d, NR);
-            continue;
-        }
-        const T *s = (const T *)b + j;
-        if (width == NR)
-            for (int64_t p = 0; p < k; p++)
-                memcpy(d + p * NR, s + p * ldb, NR * sizeof(T));
-        else
-            for (int64_t p = 0; p < k; p++)
-                for (int64_t q = 0; q < width; q++)
-                    d[p * NR + q] = s[p * ldb + q];
+    int64_t j = 0;
+    if (transposed) {
+        for (; j + NR <= n; j += NR, d += NR * k)
+            NAME(turn)(NR, k, (const T *)b + j * ldb, ldb, d, NR);
+    } else {
+        for (; j + 4 * NR <= n; j += 4 * NR, d += 4 * NR * k)
+            NAME(copy_panels)(4, k, (const T *)b + j, ldb, d);
+        for (; j + NR <= n; j += NR, d += NR * k)
+            NAME(copy_panels)(1, k, (const T *)b + j, ldb, d);
     }
+    if (j == n)
+        return;
+    const int64_t width = n - j;
+    for (int64_t p = 0; p < k; p++)
+        for (int64_t q = width; q < NR; q++)
+            d[p * NR + q] = 0;
+    if (transposed) {
+        NAME(turn)(width, k, (const T *)b + j * ldb, ldb, d, NR);
+        return;
+    }
+    const T *s = (const T *)b + j;
+    for (int64_t p = 0; p < k; p++)
+        for (int64_t q = 0; q < width; q++)
+            d[p * NR + q] = s[p * ldb + q];
 }
 
 /* -- a vector times a matrix -------------------------------------------------------- */
