@@ -78,9 +78,12 @@ class BuildKernels(build_ext):
             stamp.write_text(now)
 
     def _tile_objects(self):
+        families = Path(CORE, "tile", "families.h").read_text()
         headers = max(p.stat().st_mtime for p in CORE.glob("tile/*.h"))
         jobs, objects = [], []
         for source in sorted(CORE.glob("tile/*.c")):
+            if ONLY and f"X({source.stem}," not in families:
+                continue
             for target, flags in TARGETS.items():
                 if target in MARKERS and MARKERS[target] not in source.read_text():
                     continue
