@@ -86,9 +86,7 @@ class ProgbarLogger(Callback):
 
     def _begin(self, title: str = "") -> None:
         self.seen = 0
-        self.progbar = Progbar(
-            self.target, verbose=self.verbose, stateless_metrics=(), title=title
-        )
+        self.progbar = Progbar(self.target, verbose=self.verbose, stateless_metrics=(), title=title)
 
     def _update(self, batch: int, logs: dict[str, Any] | None) -> None:
         self.seen = batch + 1

@@ -74,9 +74,7 @@ class ArraySource:
         self.num_samples = check_cardinality(x, y, sample_weight)
         if class_weight is not None:
             if sample_weight is not None:
-                raise ValueError(
-                    "You cannot `class_weight` and `sample_weight` at the same time."
-                )
+                raise ValueError("You cannot `class_weight` and `sample_weight` at the same time.")
             targets = y[: self.num_samples] if is_stored(y) else y
             sample_weight = class_weights_of(targets, class_weight, float_dtype)
         if sample_weight is not None and y is not None and tree.is_nested(y):

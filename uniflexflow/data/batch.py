@@ -141,8 +141,7 @@ def check_cardinality(x: Any, y: Any, sample_weight: Any) -> int:
     if not sizes:
         raise ValueError("No data: expected at least one array for `x`.")
     lines = [
-        "Data cardinality is ambiguous. "
-        "Make sure all arrays contain the same number of samples."
+        "Data cardinality is ambiguous. Make sure all arrays contain the same number of samples."
     ]
     for label, part in (("x", x), ("y", y), ("sample_weight", sample_weight)):
         counts = [str(a.shape[0]) for a in tree.flatten(part) if a is not None]
@@ -187,9 +186,7 @@ def split_validation(
         If the fraction leaves one of the two parts empty, or the data isn't arrays.
     """
     if not 0 < fraction < 1:
-        raise ValueError(
-            f"`validation_split` must lie between 0 and 1; received {fraction!r}."
-        )
+        raise ValueError(f"`validation_split` must lie between 0 and 1; received {fraction!r}.")
     if is_batches(x):
         raise ValueError(
             "`validation_split` is only supported for arrays; received "

@@ -172,9 +172,7 @@ class BatchSource:
         n = check_cardinality(x, y, weight)
         if self._class_weight is not None:
             if weight is not None:
-                raise ValueError(
-                    "You cannot `class_weight` and `sample_weight` at the same time."
-                )
+                raise ValueError("You cannot `class_weight` and `sample_weight` at the same time.")
             weight = class_weights_of(y, self._class_weight, self._float_dtype)
         data = pack_x_y_sample_weight(x, y, weight)
         lo, hi = batch_rows(n, self._rank, self._size)

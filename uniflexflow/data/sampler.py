@@ -45,9 +45,7 @@ class Sampler:
         if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise ValueError(f"`batch_size` must be a positive integer; received {batch_size!r}.")
         if shuffle not in (True, False, "batch"):
-            raise ValueError(
-                f"`shuffle` must be True, False or 'batch'; received {shuffle!r}."
-            )
+            raise ValueError(f"`shuffle` must be True, False or 'batch'; received {shuffle!r}.")
         self.num_samples = num_samples
         self.batch_size = int(batch_size)
         self.shuffle = shuffle

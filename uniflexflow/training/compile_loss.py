@@ -47,7 +47,8 @@ class CompileLoss:
     name = "compile_loss"
 
     def __init__(self, loss: Any, loss_weights: Any = None, output_names: Any = None):
-        if loss_weights is not None and not isinstance(loss_weights, (list, tuple, dict, float, int)):
+        kinds = (list, tuple, dict, float, int)
+        if loss_weights is not None and not isinstance(loss_weights, kinds):
             raise ValueError(
                 "Expected `loss_weights` argument to be a float, list, tuple, or dict. "
                 f"Received instead: loss_weights={loss_weights!r} of type "

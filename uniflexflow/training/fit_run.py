@@ -130,9 +130,7 @@ class FitRun:
 
     def _validate(self) -> dict[str, Any] | None:
         counters = [
-            (v, v.array.copy())
-            for v in self.model.variables
-            if v.dtype.startswith(("int", "uint"))
+            (v, v.array.copy()) for v in self.model.variables if v.dtype.startswith(("int", "uint"))
         ]
         results = loop.evaluate(
             self.model,

@@ -84,9 +84,7 @@ class Progbar:
         self._done = False
         self.due = self._start if self.live else self._start + self.interval
 
-    def update(
-        self, current: int, values: Any = None, finalize: bool | None = None
-    ) -> None:
+    def update(self, current: int, values: Any = None, finalize: bool | None = None) -> None:
         """Set the number of steps done, and show it if it is time to.
 
         Parameters

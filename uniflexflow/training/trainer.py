@@ -313,14 +313,10 @@ class Trainer:
         sizes = [t.shape[0] for t in tree.flatten(x) if getattr(t, "shape", ())]
         tracker.update_state(loss, sample_weight=sizes[0] if sizes else 1)
 
-    def _loss_of_step(
-        self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
-    ) -> Any:
+    def _loss_of_step(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> Any:
         arguments = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": sample_weight}
         parameters = inspect.signature(self.compute_loss).parameters
-        if "training" in parameters or any(
-            p.kind is p.VAR_KEYWORD for p in parameters.values()
-        ):
+        if "training" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             arguments["training"] = training
         return self.compute_loss(**arguments)
 
@@ -362,7 +358,9 @@ class Trainer:
             functions[kind] = loop.Steps(Function(run, f"{kind}_step"))
         return functions[kind]
 
-    def _source(self, where: str, x: Any, y: Any = None, sample_weight: Any = None, **how: Any) -> Any:
+    def _source(
+        self, where: str, x: Any, y: Any = None, sample_weight: Any = None, **how: Any
+    ) -> Any:
         dtypes = {layer.dtype for layer in self._flatten_layers()}  # type: ignore[attr-defined]
         comm = world()
         return make_source(
@@ -491,9 +489,7 @@ class Trainer:
             steps=steps,
         )
 
-    def _validation_epochs(
-        self, data: Any, batch_size: int | None, steps: int | None
-    ) -> Epochs:
+    def _validation_epochs(self, data: Any, batch_size: int | None, steps: int | None) -> Epochs:
         if is_batches(data):
             source = self._source("validation_data", data, steps=steps)
             if source.one_shot and steps is None:
