@@ -2,7 +2,9 @@
 
 from uniflexflow import (
     activations,
+    callbacks,
     compiler,
+    config,
     constraints,
     initializers,
     layers,
@@ -14,6 +16,7 @@ from uniflexflow import (
     random,
     regularizers,
     saving,
+    utils,
 )
 from uniflexflow.layers import Input, InputSpec, Layer
 from uniflexflow.losses import Loss
@@ -38,7 +41,9 @@ __all__ = [
     "Sequential",
     "Variable",
     "activations",
+    "callbacks",
     "compiler",
+    "config",
     "constraints",
     "gradients",
     "initializers",
@@ -52,4 +57,5 @@ __all__ = [
     "regularizers",
     "saving",
     "show_config",
+    "utils",
 ]
