@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from uniflexflow import tree
-from uniflexflow.ir import Graph, Value, constant, leaf, verify
+from uniflexflow.ir import Graph, TensorSpec, Value, constant, leaf, verify
 from uniflexflow.ops import dispatch
 from uniflexflow.ops.variable import Trace, Variable
+from uniflexflow.parallel import Strategy, world
+from uniflexflow.parallel.distribute import Distributed, distribute, join_messages, synchronize
 from uniflexflow.runtime import reference
 
 
@@ -31,17 +33,23 @@ class Traced:
         Behind the graph's inputs of kind ``variable``, in their order.
     updated : tuple of Variable
         Behind ``graph.updates``, in their order.
+    split : tuple of bool
+        Per feed: whether each rank gives its own rows of a global batch (the argument was
+        a TensorSpec), or every rank the same array.
     outputs : nested structure
         What the function returned, with ints (places in ``graph.outputs``) for tensors.
     """
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], name: str):
         feeds: list[Value] = []
+        split: list[bool] = []
 
         def stand_in(x: Any) -> Any:
-            if not isinstance(x, (np.ndarray, np.generic)):
+            if not isinstance(x, (np.ndarray, np.generic, TensorSpec)):
                 return x
-            feeds.append(leaf(x.shape, x.dtype.name, f"{name}:{len(feeds)}"))
+            split.append(isinstance(x, TensorSpec))
+            dtype = x.dtype if split[-1] else x.dtype.name
+            feeds.append(leaf(x.shape, dtype, f"{name}:{len(feeds)}"))
             return feeds[-1]
 
         args = tree.map_structure(stand_in, args)
@@ -59,6 +67,7 @@ class Traced:
                 return len(results) - 1
 
             self.outputs = tree.map_structure(place, fn(*args))
+        self.split = tuple(split)
         self.variables = tuple(trace.reads)
         self.updated = tuple(trace.writes)
         self.graph = Graph(
@@ -82,18 +91,36 @@ class _Static:
 
 
 class Step:
-    """One traced function, ready to run."""
+    """One traced function, ready to run.
 
-    def __init__(self, traced: Traced):
+    Attributes
+    ----------
+    graph : Graph
+        This rank's, after all passes.
+    distributed : Distributed or None
+        How the ranks share the step; None if this process does it alone.
+    """
+
+    def __init__(self, traced: Traced, distribution: Strategy | None = None):
         self.traced = traced
+        self.graph = traced.graph
+        self.distributed: Distributed | None = None
+        if any(traced.split) and world().size > 1:
+            synchronize(traced.variables)
+            self.distributed = distribute(traced.graph, traced.split, distribution)
+            self.graph = join_messages(self.distributed.graph)
         if os.environ.get("UNIFLEXFLOW_VERIFY") == "1":
-            verify(traced.graph)
+            verify(self.graph)
 
     def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on feed arrays; update the variables; return the output arrays."""
         traced = self.traced
         arrays = [*feeds, *[v.array for v in traced.variables]]
-        outputs, updates = reference.run(traced.graph, arrays)
+        if self.distributed is None:
+            outputs, updates = reference.run(self.graph, arrays)
+        else:
+            self.distributed.exchange.begin_step()
+            outputs, updates = reference.run(self.graph, arrays, self.distributed.exchange.run)
         outputs = [np.array(x) for x in outputs]
         updates = [np.array(x) for x in updates]
         for variable, new in zip(traced.updated, updates):
@@ -112,22 +139,37 @@ class Function:
     name : str, optional
     max_steps : int
         How many signatures are kept; the one not used for longest is dropped.
+    distribution : Strategy, optional
+        How the ranks share steps whose arguments are split; default: data parallel.
     """
 
-    def __init__(self, fn: Callable[..., Any], name: str | None = None, max_steps: int = 32):
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        name: str | None = None,
+        max_steps: int = 32,
+        distribution: Strategy | None = None,
+    ):
         self.fn = fn
+        self.distribution = distribution
         self.name = name or getattr(fn, "__name__", "function")
         self.max_steps = max_steps
         self._steps: OrderedDict[Any, Step] = OrderedDict()
 
     def step(self, *args: Any) -> tuple[Step, list[np.ndarray]]:
-        """Return the Step for these arguments, made if needed, and its feeds."""
+        """Return the Step for these arguments, made if needed, and its feeds.
+
+        A TensorSpec stands for an array of that global shape of which each rank will
+        feed its rows, ``parallel.batch_rows``.
+        """
         leaves = tree.flatten(args)
         feeds = [x for x in leaves if isinstance(x, (np.ndarray, np.generic))]
         key = (_form(args), tuple(map(_signature, leaves)))
         step = self._steps.get(key)
         if step is None:
-            step = self._steps[key] = Step(Traced(self.fn, args, self.name))
+            step = self._steps[key] = Step(
+                Traced(self.fn, args, self.name), self.distribution
+            )
             if len(self._steps) > self.max_steps:
                 self._steps.popitem(last=False)
         else:

@@ -163,7 +163,7 @@ class Exchange:
             policy = "off"
         self.trial = _Trial(channels.comm) if policy == "auto" else None
         self.overlap = policy == "on"
-        self._under_way: dict[int, queue.SimpleQueue[Any]] = {}
+        self._under_way: dict[int, tuple[queue.SimpleQueue[Any], Arrays]] = {}
 
     def begin_step(self) -> None:
         """Say that a step starts; needed once before the first ``run`` of each step."""
@@ -180,21 +180,22 @@ class Exchange:
         elif node.op is ALLREDUCE_START:
             if self.overlap:
                 thread = self.channels.thread(node.attrs["axis"].name)
-                self._under_way[node.id] = thread.start(list(inputs), node.scope)
+                self._under_way[node.id] = thread.start(inputs, node.scope), inputs
         elif node.op is ALLREDUCE_WAIT:
             self._wait(node, inputs[1:], outputs)
         else:
             raise TypeError(f"collectives: {node!r} does not communicate.")
 
     def _wait(self, node: Node, inputs: Arrays, outputs: Arrays) -> None:
-        done = self._under_way.pop(node.inputs[0].node.id, None)
-        if done is None:
+        job = self._under_way.pop(node.inputs[0].node.id, None)
+        if job is None:
             allreduce(inputs, outputs, self.channels.axes[node.attrs["axis"].name], node.scope)
             return
+        done, summed = job
         error = done.get()
         if error is not None:
             raise error
-        for x, y in zip(inputs, outputs):
+        for x, y in zip(summed, outputs):
             if x.ctypes.data != y.ctypes.data:
                 y[...] = x
 

@@ -5,11 +5,12 @@ Slow and obvious: it defines what every pass, plan and kernel must give.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from uniflexflow.ir import CONSTANT, INPUT, Graph, Node, Value
+from uniflexflow.parallel.reshard import COLLECTIVES
 
 
 def run_node(node: Node, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
@@ -30,9 +31,13 @@ def run_node(node: Node, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]
 
 
 def run(
-    graph: Graph, arrays: Sequence[np.ndarray]
+    graph: Graph,
+    arrays: Sequence[np.ndarray],
+    collective: Callable[[Node, list[np.ndarray], list[np.ndarray]], None] | None = None,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Run ``graph`` on one array per graph input.
+
+    ``collective(node, inputs, outputs)`` fills the outputs of a node that communicates.
 
     Returns
     -------
@@ -44,5 +49,12 @@ def run(
         if node.op is CONSTANT:
             env[node.outputs[0]] = node.attrs["array"]
         elif node.op is not INPUT:
-            env.update(zip(node.outputs, run_node(node, [env[v] for v in node.inputs])))
+            given = [env[v] for v in node.inputs]
+            if collective is not None and node.op in COLLECTIVES:
+                made = [np.empty(v.shape, v.dtype) for v in node.outputs]
+                # a reference may give a view, and what is summed in place needs its own
+                collective(node, [np.array(x) for x in given], made)
+            else:
+                made = run_node(node, given)
+            env.update(zip(node.outputs, made))
     return [env[v] for v in graph.outputs], [env[new] for _, new in graph.updates]
