@@ -136,8 +136,8 @@ def _conv2d_reference(
     xp = padded(x, padding)
     y = np.zeros((n, oh, ow, groups, f // groups), x.dtype)
     for i, j, at in taps(k.shape[:2], strides, dilations, (oh, ow)):
-        under = xp[at].reshape(n, oh, ow, groups, 1, -1)
-        y += (under @ k[i, j].reshape(-1, groups, f // groups).swapaxes(0, 1))[..., 0, :]
+        under = xp[at].reshape(n, oh, ow, groups, 1, k.shape[2])
+        y += (under @ k[i, j].reshape(k.shape[2], groups, f // groups).swapaxes(0, 1))[..., 0, :]
     return y.reshape(n, oh, ow, f)
 
 
@@ -155,7 +155,7 @@ def _data_gradient_reference(
     out = np.zeros(shape, g.dtype)
     spread = padded(out, padding)
     for i, j, at in taps(k.shape[:2], strides, dilations, (oh, ow)):
-        per_group = k[i, j].reshape(-1, groups, f // groups).transpose(1, 2, 0)
+        per_group = k[i, j].reshape(k.shape[2], groups, f // groups).transpose(1, 2, 0)
         back = g.reshape(n, oh, ow, groups, 1, f // groups) @ per_group
         spread[at] += back.reshape(n, oh, ow, shape[3])
     out[...] = spread[:, top : top + shape[1], left : left + shape[2]]

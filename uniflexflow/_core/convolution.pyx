@@ -1,0 +1,577 @@
+"""Convolution and its data gradient: a gathered product per tile of the image.
+
+A tile is a block of results: some images, rows and columns. Its input, with the border
+and a chunk of the channels, is copied to scratchpad, unless no window leaves the image:
+then it is read in place. All taps are then constant distances from a pixel, and the tile
+is one product of gathered operands (``tile/convolution.h``) for each panel of filters.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
+
+from uniflexflow._core.core cimport (
+    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_sync, uff_take, uff_team,
+)
+from uniflexflow._core.dispatch cimport kernels, uff_kernels
+from uniflexflow._core.window cimport Window, even, parts
+
+from uniflexflow._core import convolution_plan, depthwise
+from uniflexflow.plan.kernel_call import KernelCall
+
+
+cdef extern from "tile/convolution.h" nogil:
+    ctypedef struct uff_gathered_product:
+        int64_t m, n, k
+        const void *a
+        const int64_t *rows
+        const int32_t *cols
+        const void *b
+        int64_t b_step, b_panel
+        void *c
+        const int64_t *places
+        const void *bias
+        int accumulate, relu
+
+    ctypedef struct uff_convolution_kernels:
+        int lanes_f32, lanes_f64
+        void (*product_f32)(const uff_gathered_product *) noexcept nogil
+        void (*product_f64)(const uff_gathered_product *) noexcept nogil
+        void (*pack_f32)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
+        void (*pack_f64)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
+        void (*gather_f32)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
+        void (*gather_f64)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
+
+    const uff_convolution_kernels *uff_convolution(const uff_kernels *k) noexcept
+
+
+cdef enum:
+    MAX_PIXELS = 512         # results in one tile
+    MAX_TILE = 160 * 1024    # bytes of a tile's input; less if the scratchpad is smaller
+
+
+# The numbers of ``convolution_plan.correlation``, in its order.
+cdef struct Head:
+    int64_t num_windows, cores, size, lanes, n, height, width, groups, channels, filters
+    int64_t image_size
+    int64_t row_step, column_step, channel_step, filter_step, group_step  # of the kernel
+    int64_t has_bias, relu
+
+
+cdef struct Job:
+    const Head *head
+    const Window *windows
+    const char *x
+    const char *kernel
+    const char *bias
+    char *y
+    char *packed
+    int num_cores
+    size_t scratch_bytes
+
+
+# How one window's results are cut into tiles.
+cdef struct Cut:
+    bint in_place
+    int64_t images, rows, columns, panels
+    int64_t across_images, across_rows, across_columns, across_panels, total
+
+
+cdef void correlate(const uff_instruction *ins, const uff_team *team) noexcept nogil:
+    cdef Job job
+    job.head = <const Head *>ins.ints
+    job.windows = <const Window *>(ins.ints + sizeof(Head) // sizeof(int64_t))
+    job.y = <char *>uff_arg(ins, 0)
+    job.x = <const char *>uff_arg(ins, 1)
+    job.kernel = <const char *>uff_arg(ins, 2)
+    job.bias = <const char *>uff_arg(ins, 3) if job.head.has_bias else NULL
+    job.packed = <char *>uff_arg(ins, 3 + job.head.has_bias)
+    job.num_cores = <int>min(job.head.cores, <int64_t>team.num_cores)
+    job.scratch_bytes = team.scratch_bytes
+    uff_spawn(team, job.num_cores, correlate_core, &job)
+
+
+cdef void correlate_core(uff_slave *self, void *arg) noexcept nogil:
+    cdef const Job *job = <const Job *>arg
+    cdef int64_t w
+    for w in range(job.head.num_windows):
+        pack_kernel(self, job, &job.windows[w])
+    uff_sync(self)
+    for w in range(job.head.num_windows):
+        run_window(self, job, &job.windows[w])
+
+
+cdef void pack_kernel(uff_slave *self, const Job *job, const Window *w) noexcept nogil:
+    """Pack this core's share of a window's weights: group, chunk, panel, tap, channel, lane."""
+    cdef const Head *h = job.head
+    cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
+    cdef int64_t panels = parts(h.filters, h.lanes), chunks = parts(h.channels, w.chunk)
+    cdef int64_t taps = w.kh * w.kw, lo, hi, unit, group, c0, length, f0, width, i, j
+    cdef const char *src
+    cdef char *dst
+    uff_share(self, h.groups * chunks * panels if taps else 0, &lo, &hi)
+    for unit in range(lo, hi):
+        group = unit // (chunks * panels)
+        c0 = unit // panels % chunks * w.chunk
+        f0 = unit % panels * h.lanes
+        length = min(w.chunk, h.channels - c0)
+        width = min(h.lanes, h.filters - f0)
+        dst = job.packed + h.size * (
+            w.packed + (group * h.channels + c0) * taps * panels * h.lanes + f0 * taps * length)
+        for i in range(w.kh):
+            for j in range(w.kw):
+                src = job.kernel + h.size * (
+                    (w.tap_row + i * w.tap_row_step) * h.row_step
+                    + (w.tap_column + j * w.tap_column_step) * h.column_step
+                    + group * h.group_step + c0 * h.channel_step + f0 * h.filter_step)
+                if h.size == 4:
+                    tile.pack_f32(length, width, src, h.channel_step, h.filter_step, dst)
+                else:
+                    tile.pack_f64(length, width, src, h.channel_step, h.filter_step, dst)
+                dst += h.size * length * h.lanes
+
+
+cdef Cut cut_window(const Job *job, const Window *w) noexcept nogil:
+    """Choose tiles: as large as the scratchpad allows, enough of them for all cores.
+
+    This cut changes no result: each element is summed by one core, in the order of the
+    chunks and taps.
+    """
+    cdef const Head *h = job.head
+    cdef Cut cut
+    cdef int64_t span_h = (w.kh - 1) * w.dh + 1 if w.kh else 1
+    cdef int64_t span_w = (w.kw - 1) * w.dw + 1 if w.kw else 1
+    cdef int64_t used = 2 * MAX_PIXELS * sizeof(int64_t) + 4 * w.kh * w.kw * w.chunk + 1024
+    cdef int64_t room = (min(<int64_t>job.scratch_bytes - used, <int64_t>MAX_TILE)
+                         // (w.chunk * h.size))  # pixels
+    cdef int64_t across
+    cut.in_place = (w.top <= 0 and w.left <= 0
+                    and (w.oh - 1) * w.sh - w.top + span_h <= h.height
+                    and (w.ow - 1) * w.sw - w.left + span_w <= h.width)
+    cut.columns = even(w.ow, min(<int64_t>MAX_PIXELS, (room // span_h - span_w) // w.sw + 1))
+    across = (cut.columns - 1) * w.sw + span_w
+    cut.rows = even(w.oh, min(<int64_t>MAX_PIXELS // cut.columns,
+                              (room // across - span_h) // w.sh + 1))
+    cut.images = 1
+    if cut.rows == w.oh and cut.columns == w.ow:
+        across *= (cut.rows - 1) * w.sh + span_h
+        cut.images = even(h.n, min(<int64_t>MAX_PIXELS // (w.oh * w.ow), room // across))
+    cut.panels = parts(h.filters, h.lanes)
+    count_tiles(&cut, h, w)
+    while cut.total < 4 * job.num_cores and job.num_cores > 1:
+        if cut.images > 1:
+            cut.images = parts(cut.images, 2)
+        elif cut.rows * cut.columns > 64 and cut.rows > 1:
+            cut.rows = parts(cut.rows, 2)
+        elif cut.panels > 1:
+            cut.panels = parts(cut.panels, 2)
+        else:
+            break
+        count_tiles(&cut, h, w)
+    return cut
+
+
+cdef inline void count_tiles(Cut *cut, const Head *h, const Window *w) noexcept nogil:
+    cut.across_images = parts(h.n, cut.images)
+    cut.across_rows = parts(w.oh, cut.rows)
+    cut.across_columns = parts(w.ow, cut.columns)
+    cut.across_panels = parts(parts(h.filters, h.lanes), cut.panels)
+    cut.total = (h.groups * cut.across_images * cut.across_rows * cut.across_columns
+                 * cut.across_panels)
+
+
+cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept nogil:
+    cdef const Head *h = job.head
+    cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
+    cdef Cut cut = cut_window(job, w)
+    cdef size_t start = self.scratch_used
+    cdef int64_t *places = <int64_t *>uff_take(self, 2 * MAX_PIXELS * sizeof(int64_t))
+    cdef int64_t *rows = places + MAX_PIXELS
+    cdef int64_t taps = w.kh * w.kw, panels = parts(h.filters, h.lanes)
+    cdef int32_t *cols = <int32_t *>uff_take(self, max(taps * w.chunk, <int64_t>1) * 4)
+    cdef int64_t span_h = (w.kh - 1) * w.dh + 1 if w.kh else 1
+    cdef int64_t span_w = (w.kw - 1) * w.dw + 1 if w.kw else 1
+    cdef int64_t pitch = h.groups * h.channels  # elements of one pixel
+    cdef int64_t t, lo, hi, rest, group, first_panel, n0, r0, c0, images, num_rows, columns
+    cdef int64_t chunk0, length, high, wide, was_images = -1, was_rows = -1, was_columns = -1
+    cdef int64_t was_length = -1, was_wide = -1, step, f0
+    cdef char *buffer = NULL
+    cdef uff_gathered_product p
+    if not cut.in_place and taps:
+        buffer = <char *>uff_take(
+            self, w.chunk * h.size * cut.images * ((cut.rows - 1) * w.sh + span_h)
+            * ((cut.columns - 1) * w.sw + span_w))
+    uff_share(self, cut.total, &lo, &hi)
+    p.rows = rows
+    p.cols = cols
+    p.places = places
+    p.b_step = h.lanes
+    for t in range(lo, hi):
+        first_panel = t % cut.across_panels * cut.panels
+        rest = t // cut.across_panels
+        c0 = rest % cut.across_columns * cut.columns
+        rest //= cut.across_columns
+        r0 = rest % cut.across_rows * cut.rows
+        rest //= cut.across_rows
+        n0 = rest % cut.across_images * cut.images
+        group = rest // cut.across_images
+        images = min(cut.images, h.n - n0)
+        num_rows = min(cut.rows, w.oh - r0)
+        columns = min(cut.columns, w.ow - c0)
+        f0 = first_panel * h.lanes
+        p.m = images * num_rows * columns
+        p.n = min(cut.panels * h.lanes, h.filters - f0)
+        p.c = job.y + h.size * (n0 * h.image_size + w.place + r0 * w.y_row + c0 * w.y_column
+                                + group * h.filters + f0)
+        high = (num_rows - 1) * w.sh + span_h
+        wide = (columns - 1) * w.sw + span_w
+        chunk0 = 0
+        while True:
+            length = min(w.chunk, h.channels - chunk0) if taps else 0
+            if cut.in_place or not taps:
+                p.a = job.x + h.size * (
+                    ((n0 * h.height + r0 * w.sh - w.top) * h.width + c0 * w.sw - w.left) * pitch
+                    + group * h.channels + chunk0)
+                high, wide, step = h.height, h.width, pitch
+            else:
+                copy_tile(h, w, job.x + h.size * (group * h.channels + chunk0), n0, images,
+                          r0 * w.sh - w.top, high, c0 * w.sw - w.left, wide, length, buffer)
+                p.a = buffer
+                step = length
+            if (images != was_images or num_rows != was_rows or columns != was_columns
+                    or length != was_length or wide != was_wide):
+                place_pixels(rows, places, images, num_rows, columns, high * wide * step,
+                             w.sh * wide * step, w.sw * step, h.image_size, w.y_row, w.y_column)
+                place_taps(cols, w.kh, w.kw, length, w.dh * wide * step, w.dw * step)
+                was_images, was_rows, was_columns = images, num_rows, columns
+                was_length, was_wide = length, wide
+            p.k = taps * length
+            p.b_panel = p.k * h.lanes
+            p.b = job.packed + h.size * (
+                w.packed + (group * h.channels + chunk0) * taps * panels * h.lanes
+                + first_panel * p.b_panel)
+            p.accumulate = chunk0 > 0
+            p.bias = (job.bias + h.size * (group * h.filters + f0)
+                      if job.bias != NULL and chunk0 == 0 else NULL)
+            chunk0 += w.chunk
+            p.relu = h.relu and (chunk0 >= h.channels or not taps)
+            if h.size == 4:
+                tile.product_f32(&p)
+            else:
+                tile.product_f64(&p)
+            if chunk0 >= h.channels or not taps:
+                break
+    self.scratch_used = start
+
+
+cdef void place_pixels(int64_t *rows, int64_t *places, int64_t images, int64_t num_rows,
+                       int64_t columns, int64_t image_step, int64_t row_step, int64_t column_step,
+                       int64_t y_image, int64_t y_row, int64_t y_column) noexcept nogil:
+    """Where each result's window begins in the tile, and where the result is written."""
+    cdef int64_t n, r, c, i = 0, at, to
+    for n in range(images):
+        for r in range(num_rows):
+            at = n * image_step + r * row_step
+            to = n * y_image + r * y_row
+            for c in range(columns):
+                rows[i] = at
+                places[i] = to
+                at += column_step
+                to += y_column
+                i += 1
+
+
+cdef void place_taps(int32_t *cols, int64_t kh, int64_t kw, int64_t length, int64_t row_step,
+                     int64_t column_step) noexcept nogil:
+    """Where each tap's channels are, from the window's beginning."""
+    cdef int64_t i, j, c, k = 0
+    for i in range(kh):
+        for j in range(kw):
+            for c in range(length):
+                cols[k] = <int32_t>(i * row_step + j * column_step + c)
+                k += 1
+
+
+cdef void copy_tile(const Head *h, const Window *w, const char *x, int64_t n0, int64_t images,
+                    int64_t row0, int64_t high, int64_t column0, int64_t wide, int64_t length,
+                    char *buffer) noexcept nogil:
+    copy_images(x, h.size, h.height, h.width, h.groups * h.channels, n0, images, row0, high,
+                column0, wide, length, buffer)
+
+
+cdef void copy_images(const char *x, int64_t size, int64_t height, int64_t width, int64_t pitch,
+                      int64_t n0, int64_t images, int64_t row0, int64_t high, int64_t column0,
+                      int64_t wide, int64_t length, char *buffer) noexcept nogil:
+    """Copy a block of images to scratchpad; what lies outside of them is 0.
+
+    ``length`` elements are taken of each pixel, from ``x`` on.
+    """
+    cdef int64_t n, r, c, row, nbytes = length * size
+    cdef int64_t before = min(max(-column0, <int64_t>0), wide)
+    cdef int64_t inside = max(min(width - column0, wide) - before, <int64_t>0)
+    cdef int64_t after = wide - before - inside
+    cdef const char *src
+    for n in range(n0, n0 + images):
+        for r in range(high):
+            row = row0 + r
+            if row < 0 or row >= height or inside == 0:
+                memset(buffer, 0, wide * nbytes)
+                buffer += wide * nbytes
+                continue
+            memset(buffer, 0, before * nbytes)
+            buffer += before * nbytes
+            src = x + ((n * height + row) * width + column0 + before) * pitch * size
+            if length == pitch:
+                memcpy(buffer, src, inside * nbytes)
+                buffer += inside * nbytes
+            else:
+                for c in range(inside):
+                    memcpy(buffer, src, nbytes)
+                    buffer += nbytes
+                    src += pitch * size
+            memset(buffer, 0, after * nbytes)
+            buffer += after * nbytes
+
+
+# -- the weight gradient -----------------------------------------------------------
+
+# The numbers of ``convolution_plan.contraction``, in its order.
+cdef struct Contraction:
+    int64_t cores, size, lanes, n, height, width, groups, channels, filters, oh, ow
+    int64_t kh, kw, sh, sw, dh, dw, top, left
+    int64_t cut, filter_cut, images, rows, columns, tiles, parts, total
+
+
+cdef struct Sum:
+    const Contraction *shape
+    const char *x
+    const char *g
+    char *out
+    char *partial
+
+
+cdef void contract(const uff_instruction *ins, const uff_team *team) noexcept nogil:
+    cdef Sum job
+    job.shape = <const Contraction *>ins.ints
+    job.out = <char *>uff_arg(ins, 0)
+    job.x = <const char *>uff_arg(ins, 1)
+    job.g = <const char *>uff_arg(ins, 2)
+    job.partial = <char *>uff_arg(ins, 3) if job.shape.parts > 1 else job.out
+    if job.shape.tiles == 0:
+        memset(job.out, 0, job.shape.total * job.shape.size)
+        return
+    uff_spawn(team, min(job.shape.cores, <int64_t>team.num_cores), contract_core, &job)
+
+
+cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
+    cdef const Sum *job = <const Sum *>arg
+    cdef const Contraction *s = job.shape
+    cdef int64_t cuts = parts(s.channels, s.cut), filter_cuts = parts(s.filters, s.filter_cut)
+    cdef int64_t lo, hi, unit, rest, part, group, c0, f0
+    cdef size_t start = self.scratch_used
+    uff_share(self, s.parts * s.groups * cuts * filter_cuts, &lo, &hi)
+    for unit in range(lo, hi):
+        f0 = unit % filter_cuts * s.filter_cut
+        rest = unit // filter_cuts
+        c0 = rest % cuts * s.cut
+        rest //= cuts
+        group = rest % s.groups
+        part = rest // s.groups
+        contract_block(self, job, part, group, c0, f0)
+        self.scratch_used = start
+    if s.parts > 1:
+        uff_sync(self)
+        uff_share(self, s.total, &lo, &hi)
+        if s.size == 4:
+            add_parts[float](<float *>job.out, <const float *>job.partial, s.parts, s.total, lo, hi)
+        else:
+            add_parts[double](<double *>job.out, <const double *>job.partial, s.parts, s.total, lo,
+                              hi)
+
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef void add_parts(real *out, const real *partial, int64_t count, int64_t total, int64_t lo,
+                    int64_t hi) noexcept nogil:
+    cdef int64_t i, p
+    memcpy(out + lo, partial + lo, (hi - lo) * sizeof(real))
+    for p in range(1, count):
+        partial += total
+        for i in range(lo, hi):
+            out[i] += partial[i]
+
+
+cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t group, int64_t c0,
+                         int64_t f0) noexcept nogil:
+    """Sum one part's pixels into the block of some channels and filters, tile after tile."""
+    cdef const Contraction *s = job.shape
+    cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
+    cdef int64_t length = min(s.cut, s.channels - c0), filters = min(s.filter_cut, s.filters - f0)
+    cdef int64_t all_filters = s.groups * s.filters, taps = s.kh * s.kw
+    cdef int64_t pitch = s.groups * s.channels
+    cdef int64_t span_h = (s.kh - 1) * s.dh + 1, span_w = (s.kw - 1) * s.dw + 1
+    cdef int64_t most = s.images * s.rows * s.columns, panels = parts(filters, s.lanes)
+    cdef int64_t *rows = <int64_t *>uff_take(self, 2 * taps * length * sizeof(int64_t))
+    cdef int64_t *places = rows + taps * length
+    cdef int64_t *pixels = <int64_t *>uff_take(self, 2 * most * sizeof(int64_t))
+    cdef int64_t *sources = pixels + most
+    cdef int32_t *cols = <int32_t *>uff_take(self, most * sizeof(int32_t))
+    cdef bint in_place = (s.top <= 0 and s.left <= 0
+                          and (s.oh - 1) * s.sh + span_h <= s.height
+                          and (s.ow - 1) * s.sw + span_w <= s.width)
+    # rows of g that are whole panels can be read where they are; worth it for few products
+    cdef bint g_in_place = filters % s.lanes == 0 and taps * length <= 64 and s.columns == s.ow
+    cdef char *buffer = NULL
+    cdef char *packed = NULL
+    cdef int64_t across_columns = parts(s.ow, s.columns), across_rows = parts(s.oh, s.rows)
+    cdef int64_t t, n0, r0, col0, images, num_rows, columns, high, wide, step, i, j, c, k
+    cdef int64_t was_images = -1, was_rows = -1, was_columns = -1
+    cdef int64_t first = s.tiles * part // s.parts, last = s.tiles * (part + 1) // s.parts
+    cdef const char *g
+    cdef uff_gathered_product p
+    if not in_place:
+        buffer = <char *>uff_take(self, length * s.size * s.images * ((s.rows - 1) * s.sh + span_h)
+                                  * ((s.columns - 1) * s.sw + span_w))
+    if not g_in_place:
+        packed = <char *>uff_take(self, most * panels * s.lanes * s.size)
+    p.m = taps * length
+    p.n = filters
+    p.rows = rows
+    p.cols = cols
+    p.places = places
+    p.bias = NULL
+    p.relu = 0
+    p.c = job.partial + s.size * (part * s.total + c0 * all_filters + group * s.filters + f0)
+    k = 0
+    for i in range(taps):
+        for c in range(length):
+            places[k] = (i * s.channels + c) * all_filters
+            k += 1
+    for t in range(first, last):
+        col0 = t % across_columns * s.columns
+        r0 = t // across_columns % across_rows * s.rows
+        n0 = t // (across_columns * across_rows) * s.images
+        images = min(s.images, s.n - n0)
+        num_rows = min(s.rows, s.oh - r0)
+        columns = min(s.columns, s.ow - col0)
+        p.k = images * num_rows * columns
+        if in_place:
+            high, wide, step = s.height, s.width, pitch
+            p.a = job.x + s.size * (
+                ((n0 * s.height + r0 * s.sh - s.top) * s.width + col0 * s.sw - s.left) * pitch
+                + group * s.channels + c0)
+        else:
+            high, wide, step = (num_rows - 1) * s.sh + span_h, (columns - 1) * s.sw + span_w, length
+            copy_images(job.x + s.size * (group * s.channels + c0), s.size, s.height, s.width,
+                        pitch, n0, images, r0 * s.sh - s.top, high, col0 * s.sw - s.left, wide,
+                        length, buffer)
+            p.a = buffer
+        if images != was_images or num_rows != was_rows or columns != was_columns:
+            place_pixels(pixels, sources, images, num_rows, columns, high * wide * step,
+                         s.sh * wide * step, s.sw * step, s.oh * s.ow * all_filters,
+                         s.ow * all_filters, all_filters)
+            for k in range(p.k):
+                cols[k] = <int32_t>pixels[k]
+            k = 0
+            for i in range(s.kh):
+                for j in range(s.kw):
+                    for c in range(length):
+                        rows[k] = (i * s.dh * wide + j * s.dw) * step + c
+                        k += 1
+            was_images, was_rows, was_columns = images, num_rows, columns
+        g = job.g + s.size * (((n0 * s.oh + r0) * s.ow + col0) * all_filters + group * s.filters
+                              + f0)
+        if g_in_place:
+            p.b = g
+            p.b_step = all_filters
+            p.b_panel = s.lanes
+        else:
+            for j in range(panels):
+                i = min(s.lanes, filters - j * s.lanes)
+                if s.size == 4:
+                    tile.gather_f32(p.k, i, g + j * s.lanes * s.size, sources,
+                                    packed + j * p.k * s.lanes * s.size)
+                else:
+                    tile.gather_f64(p.k, i, g + j * s.lanes * s.size, sources,
+                                    packed + j * p.k * s.lanes * s.size)
+            p.b = packed
+            p.b_step = s.lanes
+            p.b_panel = p.k * s.lanes
+        p.accumulate = t > first
+        if s.size == 4:
+            tile.product_f32(&p)
+        else:
+            tile.product_f64(&p)
+
+
+# -- lowerings ---------------------------------------------------------------------
+
+
+def _lanes(itemsize):
+    return uff_convolution(kernels).lanes_f32 if itemsize == 4 else uff_convolution(kernels).lanes_f64
+
+
+def _is_depthwise(groups, channels):
+    return groups > 1 and channels == groups
+
+
+def _forward(node, bias, relu):
+    x, k, y = node.inputs[0].spec, node.inputs[1].spec, node.outputs[0].spec
+    a = node.attrs
+    if _is_depthwise(a["groups"], x.shape[3]):
+        return depthwise.lower_forward(node, bias, relu)
+    (kh, kw, channels, filters), groups = k.shape, a["groups"]
+    _, oh, ow, _ = y.shape
+    window = convolution_plan.Window(
+        size=(kh, kw), strides=a["strides"], dilations=a["dilations"],
+        before=(a["padding"][0][0], a["padding"][1][0]), out=(oh, ow), place=0,
+        steps=(ow * filters, filters), tap=(0, 0), tap_steps=(1, 1))
+    steps = (kw * channels * filters, channels * filters, filters, 1, filters // groups)
+    ints, workspace, flops = convolution_plan.correlation(
+        x.shape, groups, channels, filters // groups, [window], steps, oh * ow * filters,
+        x.itemsize, _lanes(x.itemsize), bias, relu)
+    return KernelCall(f"{node.op.name}_{x.dtype}", <size_t>&correlate, ints, workspace=workspace,
+                      flops=flops)
+
+
+def lower_conv2d(node):
+    return _forward(node, False, False)
+
+
+def lower_conv2d_bias(node):
+    return _forward(node, True, node.attrs["activation"] == "relu")
+
+
+def lower_data_gradient(node):
+    g, k, x = node.inputs[0].spec, node.inputs[1].spec, node.outputs[0].spec
+    groups = node.attrs["groups"]
+    if _is_depthwise(groups, x.shape[3]):
+        return depthwise.lower_data_gradient(node)
+    _, kw, channels, filters = k.shape
+    windows = list(convolution_plan.phases(node.attrs, x.shape, k.shape))
+    # channels and filters change places
+    steps = (kw * channels * filters, channels * filters, 1, filters, filters // groups)
+    ints, workspace, flops = convolution_plan.correlation(
+        g.shape, groups, filters // groups, channels, windows, steps,
+        x.shape[1] * x.shape[2] * x.shape[3], x.itemsize, _lanes(x.itemsize))
+    return KernelCall(f"{node.op.name}_{x.dtype}", <size_t>&correlate, ints, workspace=workspace,
+                      flops=flops)
+
+
+def lower_weight_gradient(node):
+    x = node.inputs[0].spec
+    if _is_depthwise(node.attrs["groups"], x.shape[3]):
+        return depthwise.lower_weight_gradient(node)
+    ints, workspace, flops = convolution_plan.contraction(node, _lanes(x.itemsize))
+    return KernelCall(f"{node.op.name}_{x.dtype}", <size_t>&contract, ints, workspace=workspace,
+                      flops=flops)
+
+
+LOWERINGS = {
+    "conv2d": lower_conv2d,
+    "conv2d_bias": lower_conv2d_bias,
+    "conv2d_data_gradient": lower_data_gradient,
+    "conv2d_weight_gradient": lower_weight_gradient,
+}

@@ -1,0 +1,198 @@
+"""Block sizes and layouts of a convolution: what its tiled operations read as numbers.
+
+``correlation`` describes the forward pass and the data gradient: images slid over by
+windows whose weights are packed. With strides, the data gradient falls apart into
+*phases*: results whose row and column have the same remainder by the strides meet the
+same taps, and those form a window without stride. ``contraction`` describes the weight
+gradient: a sum over pixels, cut into parts by sizes alone.
+
+All cuts that change the order of a sum are made here, from sizes alone, never from the
+number of cores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from uniflexflow.ir import Node
+
+# A panel of B of this many bytes stays in the first-level cache beside the rows of A.
+PANEL_BYTES = 20 * 1024
+# Images, with their border, that one slave core holds in its scratchpad at a time.
+TILE_BYTES = 96 * 1024
+# Pixels that one tile of a weight gradient sums over: they are the panel's length there.
+TILE_PIXELS = 192
+# Filters in one tile of a weight gradient: lines of one pixel's row.
+FILTER_BYTES = 256
+# Taps times channels in one tile of a weight gradient.
+MAX_ROWS = 640
+# Taps of a window.
+MAX_TAPS = 4096
+# Below this many operations a core is not worth waking.
+CORE_FLOPS = 400_000
+
+
+class Window(NamedTuple):
+    """One window sliding over an image; one phase of a data gradient."""
+
+    size: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    before: tuple[int, int]  # padding above and left; negative: that much is left out
+    out: tuple[int, int]  # results along both axes
+    place: int  # where the first result is written, and the steps to the others
+    steps: tuple[int, int]
+    tap: tuple[int, int]  # the kernel's tap under the window's first
+    tap_steps: tuple[int, int]
+
+    @property
+    def taps(self) -> int:
+        return self.size[0] * self.size[1]
+
+    @property
+    def span(self) -> int:
+        """Elements of one channel under the window."""
+        return math.prod((k - 1) * d + 1 if k else 0 for k, d in zip(self.size, self.dilations))
+
+
+def chunk(window: Window, channels: int, itemsize: int, lanes: int) -> int:
+    """Return how many channels are contracted at a time."""
+    if not window.taps or not channels:
+        return max(channels, 1)
+    rows = PANEL_BYTES // (lanes * itemsize)
+    most = min(rows // window.taps, TILE_BYTES // (window.span * itemsize))
+    if most < 1 and window.span * itemsize > TILE_BYTES:
+        raise ValueError(
+            f"convolution: a window of {window.size} with dilation {window.dilations} covers "
+            f"{window.span} pixels; kernels hold at most {TILE_BYTES // itemsize}. Use a smaller "
+            "kernel or dilation."
+        )
+    return even(channels, max(most, 1))
+
+
+def even(total: int, most: int) -> int:
+    """Return the largest part if ``total`` is cut into the fewest parts of at most ``most``."""
+    return math.ceil(total / math.ceil(total / max(most, 1))) if total else 1
+
+
+def phases(attrs: dict[str, Any], x: tuple[int, ...], k: tuple[int, ...]) -> Iterator[Window]:
+    """Give the windows over the gradient that together make the data gradient."""
+    _, height, width, channels = x
+    axes = [
+        list(_axis_phases(*each))
+        for each in zip((height, width), k[:2], attrs["strides"], attrs["padding"],
+                        attrs["dilations"])
+    ]
+    rows, columns = axes
+    steps = (attrs["strides"][0] * width * channels, attrs["strides"][1] * channels)
+    for row in rows:
+        for column in columns:
+            yield Window(
+                size=(row[1], column[1]),
+                strides=(1, 1),
+                dilations=(row[2], column[2]),
+                before=(row[3], column[3]),
+                out=(row[4], column[4]),
+                place=(row[0] * width + column[0]) * channels,
+                steps=steps,
+                tap=(row[5], column[5]),
+                tap_steps=(row[6], column[6]),
+            )
+
+
+def _axis_phases(
+    size: int, window: int, stride: int, padding: tuple[int, int], dilation: int
+) -> Iterator[tuple[int, ...]]:
+    """Give (remainder, taps, distance, padding before, results, first tap, step) of each phase.
+
+    Result i gets ``sum over j of g[(i + before - j * dilation) / stride] * k[j]`` over the
+    taps j for which the division has no rest.
+    """
+    for remainder in range(min(stride, size)):
+        taps = [j for j in range(window) if (remainder + padding[0] - j * dilation) % stride == 0]
+        results = len(range(remainder, size, stride))
+        if not taps:
+            yield remainder, 0, 1, 0, results, 0, 0
+            continue
+        # g's place falls with j, so the window's first tap is the kernel's last
+        first = (remainder + padding[0] - taps[-1] * dilation) // stride
+        common = math.gcd(stride, dilation)
+        yield (remainder, len(taps), dilation // common, -first, results, taps[-1],
+               -(stride // common))
+
+
+def correlation(
+    images: tuple[int, ...],
+    groups: int,
+    channels: int,
+    filters: int,
+    windows: list[Window],
+    kernel_steps: tuple[int, int, int, int, int],
+    image_size: int,
+    itemsize: int,
+    lanes: int,
+    bias: bool = False,
+    relu: bool = False,
+) -> tuple[tuple[int, ...], int, int]:
+    """Return the numbers of a correlation, its workspace in bytes, and its operations.
+
+    ``channels`` and ``filters`` are those of one group; ``kernel_steps`` are the elements
+    between the kernel's rows, columns, channels, filters and groups.
+    """
+    n, height, width, _ = images
+    panels = math.ceil(filters / lanes)
+    fields: list[int] = []
+    packed = macs = 0
+    for w in windows:
+        macs += w.taps * channels * filters * groups * n * math.prod(w.out)
+        fields += [*w.size, *w.strides, *w.dilations, *w.before, *w.out, w.place, *w.steps,
+                   *w.tap, *w.tap_steps, chunk(w, channels, itemsize, lanes), packed]
+        packed += groups * w.taps * channels * panels * lanes
+    cores = max(1, 2 * macs // CORE_FLOPS)
+    head = [len(windows), cores, itemsize, lanes, n, height, width, groups, channels, filters,
+            image_size, *kernel_steps, int(bias), int(relu)]
+    return tuple(head + fields), packed * itemsize, 2 * macs
+
+
+def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
+    """Return the numbers of a weight gradient, its workspace in bytes, and its operations."""
+    a, x, g = node.attrs, node.inputs[0].spec, node.inputs[1].spec
+    (kh, kw, channels, all_filters), groups = a["shape"], a["groups"]
+    (n, height, width, _), (_, oh, ow, _) = x.shape, g.shape
+    filters = all_filters // groups
+    size = x.itemsize
+    (sh, sw), (dh, dw) = a["strides"], a["dilations"]
+    span_h, span_w = (kh - 1) * dh + 1, (kw - 1) * dw + 1
+    # columns, then rows, then images in one tile, and last the channels that fit with them
+    pixels = TILE_BYTES // size
+    fitting = max(0, (pixels // span_h - span_w) // sw + 1) if pixels // span_h >= span_w else 0
+    if not fitting or kh * kw > MAX_TAPS:
+        raise ValueError(
+            f"convolution: a window of {(kh, kw)} with dilation {(dh, dw)} is too large for the "
+            f"weight gradient's kernel, which holds {pixels} pixels and {MAX_TAPS} taps. Use a "
+            "smaller kernel or dilation."
+        )
+    columns = even(ow, min(fitting, ow if ow <= TILE_PIXELS * 4 // 3 else TILE_PIXELS))
+    tile_width = (columns - 1) * sw + span_w
+    fitting = (pixels // tile_width - span_h) // sh + 1
+    rows = even(oh, min(fitting, TILE_PIXELS // columns))
+    image = ((rows - 1) * sh + span_h) * tile_width
+    count = 1
+    if rows == oh and columns == ow and n:
+        count = even(n, min(TILE_PIXELS // (oh * ow), pixels // image))
+    most = min(MAX_ROWS // (kh * kw), pixels // (count * image))
+    cut = even(channels, most)
+    fcut = min(filters, FILTER_BYTES // size) or 1
+    tiles = math.ceil(n / count) * math.ceil(oh / rows) * math.ceil(ow / columns)
+    cuts = groups * math.ceil(channels / cut) * math.ceil(filters / fcut)
+    total = math.prod(a["shape"])
+    parts = max(1, min(16, 32 // max(cuts, 1), tiles // 4, (4 << 20) // max(total * size, 1)))
+    macs = total * n * oh * ow
+    cores = max(1, 2 * macs // CORE_FLOPS)
+    ints = (cores, size, lanes, n, height, width, groups, channels, filters, oh, ow, kh, kw, sh, sw,
+            dh, dw, a["padding"][0][0], a["padding"][1][0], cut, fcut, count, rows, columns, tiles,
+            parts, total)
+    workspace = parts * total * size if parts > 1 else 0
+    return ints, workspace, 2 * macs
