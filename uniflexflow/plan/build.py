@@ -13,7 +13,16 @@ from uniflexflow.plan.plan import Instruction, Place, Plan
 Lowerings = Mapping[str, Callable[[Node], KernelCall]]
 
 #: Operations that only talk between ranks: they become instructions without a kernel.
-COLLECTIVES = ("reshard", "allreduce_bucket")
+COLLECTIVES = ("reshard", "allreduce_start", "allreduce_wait")
+
+
+def _inplace(node: Node, call: KernelCall | None) -> tuple[tuple[int, int], ...]:
+    """Return the pairs (output, input) that may share memory."""
+    if call is not None:
+        return call.inplace
+    if node.op.name == "allreduce_wait":  # its first input is the token
+        return tuple([(k, k + 1) for k in range(len(node.outputs))])
+    return ()
 
 
 def _same_bytes(node: Node) -> int | None:
@@ -123,7 +132,7 @@ class _Builder:
                     if i > made:
                         fits = False
                     elif i == made:
-                        inplace = call.inplace if call is not None else ()
+                        inplace = _inplace(node, call)
                         fits = fits and all(
                             (k, j) in inplace
                             for j, v in enumerate(node.inputs)
@@ -147,7 +156,7 @@ class _Builder:
                     continue
                 number[value] = len(lifetimes)
                 life = Lifetime(value.spec.nbytes, i, self.last[value])
-                for out, j in call.inplace if call is not None else ():
+                for out, j in _inplace(node, call):
                     owner, offset = self.root[node.inputs[j]]
                     if (
                         out == k
