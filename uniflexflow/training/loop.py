@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from uniflexflow import tree
-from uniflexflow.ir import TensorSpec
 from uniflexflow.parallel import batch_rows, world
 
 _MAX_STEPS = 32
@@ -35,19 +33,11 @@ class Steps:
             self._by_key.clear()
         step = self._by_key.get(key)
         if step is None:
-            stand_ins = tree.map_structure(_stand_in, source.specs(key))
-            step, _ = self.function.step(stand_ins)
+            step, _ = self.function.step(source.specs(key))
             self._by_key[key] = step
             if len(self._by_key) > _MAX_STEPS:
                 self._by_key.popitem(last=False)
         return step
-
-
-def _stand_in(spec: Any) -> Any:
-    """Return something that a trace takes for an array of that shape, without memory."""
-    if not isinstance(spec, TensorSpec):
-        return spec
-    return np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
 
 
 def run_step(step: Any, feeds: list[np.ndarray]) -> Any:
