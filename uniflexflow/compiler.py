@@ -8,19 +8,25 @@ evaluation step, a layer called on arrays, ``uff.ops.f`` on arrays.
 from __future__ import annotations
 
 import os
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from uniflexflow import tree
-from uniflexflow.ir import Graph, TensorSpec, Value, constant, leaf, verify
+from uniflexflow import machine, tree
+from uniflexflow._core import LOWERINGS
+from uniflexflow.ir import Graph, TensorSpec, Value, constant, leaf, to_text, verify
 from uniflexflow.ops import dispatch
 from uniflexflow.ops.variable import Trace, Variable
 from uniflexflow.parallel import Strategy, world
 from uniflexflow.parallel.distribute import Distributed, distribute, join_messages, synchronize
+from uniflexflow.parallel.reshard import COLLECTIVES
+from uniflexflow.passes import AFTER_SHARDING, BEFORE_SHARDING
+from uniflexflow.plan import Plan, build
 from uniflexflow.runtime import reference
+from uniflexflow.runtime.executor import Arena, Executor
 
 
 class Traced:
@@ -67,6 +73,7 @@ class Traced:
                 return len(results) - 1
 
             self.outputs = tree.map_structure(place, fn(*args))
+        self.name = name
         self.split = tuple(split)
         self.variables = tuple(trace.reads)
         self.updated = tuple(trace.writes)
@@ -93,39 +100,107 @@ class _Static:
 class Step:
     """One traced function, ready to run.
 
+    Parameters
+    ----------
+    traced : Traced
+    arena : Arena
+        Memory for temporary values, shared by the steps of one Function.
+    distribution : Strategy, optional
+        How the ranks share the step.
+
     Attributes
     ----------
     graph : Graph
         This rank's, after all passes.
+    plan : Plan or None
+        None if the reference interpreter runs the graph.
     distributed : Distributed or None
         How the ranks share the step; None if this process does it alone.
     """
 
-    def __init__(self, traced: Traced, distribution: Strategy | None = None):
+    def __init__(self, traced: Traced, arena: Arena, distribution: Strategy | None = None):
         self.traced = traced
-        self.graph = traced.graph
         self.distributed: Distributed | None = None
+        graph = _run_passes(BEFORE_SHARDING, traced.graph)
         if any(traced.split) and world().size > 1:
             synchronize(traced.variables)
-            self.distributed = distribute(traced.graph, traced.split, distribution)
-            self.graph = join_messages(self.distributed.graph)
-        if os.environ.get("UNIFLEXFLOW_VERIFY") == "1":
-            verify(self.graph)
+            self.distributed = distribute(graph, traced.split, distribution)
+            graph = self.distributed.graph
+        graph = _run_passes(AFTER_SHARDING, graph)
+        if self.distributed is not None:
+            graph = join_messages(graph)
+        self.graph = graph
+        _debug("graph", traced.name, lambda: to_text(graph))
+        self._exchange = None if self.distributed is None else self.distributed.exchange
+        self.plan: Plan | None = None
+        if _executor_name() == "reference":
+            self._run = self._run_reference
+            return
+        self.plan = build(graph, LOWERINGS, COLLECTIVES)
+        _debug("plan", traced.name, lambda: str(self.plan))
+        self.executor = Executor(
+            self.plan,
+            [v.array for v in traced.variables],
+            arena,
+            machine.num_threads(),
+            machine.host().scratch_bytes,
+            None if self._exchange is None else self._exchange.run,
+        )
+        self._run = self.executor.run
 
-    def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run on feed arrays; update the variables; return the output arrays."""
+    def _run_reference(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
         traced = self.traced
         arrays = [*feeds, *[v.array for v in traced.variables]]
-        if self.distributed is None:
-            outputs, updates = reference.run(self.graph, arrays)
-        else:
-            self.distributed.exchange.begin_step()
-            outputs, updates = reference.run(self.graph, arrays, self.distributed.exchange.run)
+        collective = None if self._exchange is None else self._exchange.run
+        outputs, updates = reference.run(self.graph, arrays, collective)
         outputs = [np.array(x) for x in outputs]
         updates = [np.array(x) for x in updates]
         for variable, new in zip(traced.updated, updates):
             variable.array[...] = new
         return outputs
+
+    def run_views(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run on feed arrays; update the variables; return views of the outputs.
+
+        The next run of the same Function overwrites what the views show.
+        """
+        if self._exchange is not None:
+            self._exchange.begin_step()
+        return self._run(feeds)
+
+    def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run on feed arrays; update the variables; return the output arrays."""
+        return [x.copy() for x in self.run_views(feeds)]
+
+
+def _run_passes(passes: Sequence[Callable[[Graph], Graph]], graph: Graph) -> Graph:
+    check = os.environ.get("UNIFLEXFLOW_VERIFY") == "1"
+    for run_pass in passes:
+        graph = run_pass(graph)
+        if check:
+            verify(graph)
+    return graph
+
+
+def optimize(graph: Graph) -> Graph:
+    """Run the passes that a step of one process goes through."""
+    return _run_passes((*BEFORE_SHARDING, *AFTER_SHARDING), graph)
+
+
+def _executor_name() -> str:
+    name = os.environ.get("UNIFLEXFLOW_EXECUTOR", "reference")
+    if name not in ("native", "reference"):
+        raise ValueError(
+            f"UNIFLEXFLOW_EXECUTOR is {name!r}; expected 'native' (compiled kernels) or "
+            "'reference' (NumPy, slow: for checking)."
+        )
+    return name
+
+
+def _debug(stage: str, name: str, text: Callable[[], str]) -> None:
+    """Print a stage's text form if UNIFLEXFLOW_DEBUG names the stage."""
+    if stage in os.environ.get("UNIFLEXFLOW_DEBUG", "").split(","):
+        print(f"-- {stage} of {name}\n{text()}", file=sys.stderr)
 
 
 class Function:
@@ -155,6 +230,7 @@ class Function:
         self.name = name or getattr(fn, "__name__", "function")
         self.max_steps = max_steps
         self._steps: OrderedDict[Any, Step] = OrderedDict()
+        self._arena = Arena()
 
     def step(self, *args: Any) -> tuple[Step, list[np.ndarray]]:
         """Return the Step for these arguments, made if needed, and its feeds.
@@ -167,9 +243,8 @@ class Function:
         key = (_form(args), tuple(map(_signature, leaves)))
         step = self._steps.get(key)
         if step is None:
-            step = self._steps[key] = Step(
-                Traced(self.fn, args, self.name), self.distribution
-            )
+            traced = Traced(self.fn, args, self.name)
+            step = self._steps[key] = Step(traced, self._arena, self.distribution)
             if len(self._steps) > self.max_steps:
                 self._steps.popitem(last=False)
         else:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from uniflexflow.ir import CONSTANT, INPUT, Graph, Node, Value
+from uniflexflow.ir import CONSTANT, INPUT, Graph, Node, OpDef, Value
 from uniflexflow.plan.kernel_call import KernelCall
 from uniflexflow.plan.memory import Lifetime, assign_offsets
 from uniflexflow.plan.plan import Instruction, Place, Plan
@@ -49,8 +49,10 @@ def _same_bytes(node: Node) -> int | None:
 class _Builder:
     """State while one plan is built; ``build`` is the only entrance."""
 
-    def __init__(self, graph: Graph, lowerings: Lowerings):
+    def __init__(self, graph: Graph, lowerings: Lowerings, collectives: Collection[OpDef]):
         self.graph = graph
+        self.lowerings = lowerings
+        self.collectives = collectives
         self.root: dict[Value, tuple[Value, int]] = {}  # value -> (owner of bytes, offset)
         self.schedule: list[tuple[Node, KernelCall | None]] = []
         self.constants: list[Value] = []
@@ -67,13 +69,14 @@ class _Builder:
                 continue
             for value in node.outputs:
                 self.root[value] = (value, 0)
-            self.schedule.append((node, self._lower(node, lowerings)))
+            self.schedule.append((node, self._lower(node)))
 
-    @staticmethod
-    def _lower(node: Node, lowerings: Lowerings) -> KernelCall | None:
-        if node.op.name in COLLECTIVES:
+    def _lower(self, node: Node) -> KernelCall | None:
+        if node.op in self.collectives:
             return None
-        lower = lowerings.get(node.op.name) or (lowerings["chain"] if node.op.elementwise else None)
+        lower = self.lowerings.get(node.op.name)
+        if lower is None and node.op.elementwise:
+            lower = self.lowerings["chain"]
         if lower is None:
             raise NotImplementedError(
                 f"operation {node.op.name!r} has no native kernel"
@@ -218,7 +221,7 @@ class _Builder:
         )
 
 
-def build(graph: Graph, lowerings: Lowerings) -> Plan:
+def build(graph: Graph, lowerings: Lowerings, collectives: Collection[OpDef] = ()) -> Plan:
     """Make the plan of a graph.
 
     Parameters
@@ -227,10 +230,12 @@ def build(graph: Graph, lowerings: Lowerings) -> Plan:
         After all passes.
     lowerings : mapping of str to callable
         Name of a primitive -> ``lower(node) -> KernelCall``.
+    collectives : collection of OpDef
+        Operations that only talk between ranks: instructions without a kernel.
 
     Raises
     ------
     NotImplementedError
         If an operation has no native kernel; names it and its layer.
     """
-    return _Builder(graph, lowerings).build()
+    return _Builder(graph, lowerings, collectives).build()

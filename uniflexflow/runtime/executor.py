@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from uniflexflow._core.executor import Program, copy
+from uniflexflow.ir import Node
 from uniflexflow.ops.variable import aligned_zeros
 from uniflexflow.plan import Instruction, Place, Plan
 
-Collective = Callable[[Instruction, list[np.ndarray], list[np.ndarray]], None]
+Collective = Callable[[Node, list[np.ndarray], list[np.ndarray]], None]
 
 
 class Arena:
@@ -47,7 +48,7 @@ class Executor:
     num_threads, scratch_bytes : int
         Slave cores, and the scratchpad of each.
     collective : callable, optional
-        ``collective(instruction, inputs, outputs)`` runs an instruction without kernel.
+        ``collective(node, inputs, outputs)`` runs an instruction without kernel.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class Executor:
         ]
         if self._collective is None:
             raise RuntimeError(f"{node!r} needs a communicator; the plan was bound without one.")
-        self._collective(instruction, arrays[len(node.outputs) :], arrays[: len(node.outputs)])
+        self._collective(node, arrays[len(node.outputs) :], arrays[: len(node.outputs)])
 
 
 def _segments(plan: Plan) -> Any:
