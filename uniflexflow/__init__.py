@@ -6,6 +6,8 @@ from uniflexflow import (
     compiler,
     config,
     constraints,
+    datasets,
+    distribution,
     initializers,
     layers,
     losses,
@@ -16,6 +18,7 @@ from uniflexflow import (
     random,
     regularizers,
     saving,
+    tree,
     utils,
 )
 from uniflexflow.layers import Input, InputSpec, Layer
@@ -45,6 +48,8 @@ __all__ = [
     "compiler",
     "config",
     "constraints",
+    "datasets",
+    "distribution",
     "gradients",
     "initializers",
     "layers",
@@ -57,5 +62,6 @@ __all__ = [
     "regularizers",
     "saving",
     "show_config",
+    "tree",
     "utils",
 ]
