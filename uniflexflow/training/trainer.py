@@ -23,7 +23,7 @@ from uniflexflow.data import (
 )
 from uniflexflow.ops.dtypes import floatx
 from uniflexflow.parallel import world
-from uniflexflow.training import loop
+from uniflexflow.training import loop, memory
 from uniflexflow.training.fit_run import FitRun
 from uniflexflow.training.steps import TrainingSteps
 
@@ -300,3 +300,33 @@ def as_results(logs: dict[str, Any]) -> Any:
 def _rows(x: Any) -> int:
     first = next(a for a in tree.flatten(x) if a is not None)
     return max(1, np.shape(first)[0] if np.ndim(first) else len(tree.flatten(x)))
+
+    def memory_usage(self, batch_size: int, x: Any = None, y: Any = None) -> memory.MemoryUsage:
+        """Return the memory that training steps will need, before any of them runs.
+
+        Parameters
+        ----------
+        batch_size : int
+            Global batch size; the figures are this rank's.
+        x, y : arrays or structures of arrays, optional
+            A few rows of data, where a model's inputs or targets are not known without.
+
+        Returns
+        -------
+        MemoryUsage
+            Bytes, by kind; ``print`` shows a table.
+
+        Raises
+        ------
+        ValueError
+            If the model is not compiled, or its inputs or targets are not known.
+
+        Examples
+        --------
+        >>> import uniflexflow as uff
+        >>> model = uff.Sequential([uff.Input((100,)), uff.layers.Dense(10)])
+        >>> model.compile("sgd", "mse")
+        >>> model.memory_usage(batch_size=32).weights
+        4040
+        """
+        return memory.memory_usage(self, batch_size, x, y)
