@@ -13,8 +13,7 @@ from uniflexflow._core.core cimport (
 from uniflexflow._core.chain cimport STEP_INTS, run_steps, uff_tile_fn
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 
-from uniflexflow._core.tile_program import encode
-from uniflexflow.ops.dtypes import DTYPES
+from uniflexflow._core.tile_program import DTYPE_NUMBERS, encode
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -168,7 +167,7 @@ cdef void run_chain(const uff_instruction *ins, const uff_team *team) noexcept n
 # -- lowering ------------------------------------------------------------------------------
 
 cdef int MAX_OUTER = 16
-cdef dict numbers = {dtype: i for i, dtype in enumerate(DTYPES)}
+cdef dict numbers = DTYPE_NUMBERS
 cdef dict log2_sizes = {"float32": 2, "float64": 3, "int32": 2, "int64": 3}
 
 

@@ -22,6 +22,12 @@ COSTS = dict.fromkeys(
     ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "erf", "sin", "cos"), 10
 ) | {"power": 20, "mod": 20, "floor_divide": 20, "divide": 2, "sqrt": 2, "rsqrt": 4}
 
+#: Number of a dtype in the kernels' tables: the order of the enum in tile/tile_fn.h.
+DTYPE_NUMBERS = {
+    name: i
+    for i, name in enumerate(("float32", "float64", "int32", "int64", "int8", "uint8", "bool"))
+}
+
 # How an input's tile comes into its register.
 DIRECT, FILL, ROW, COLUMN = range(4)
 

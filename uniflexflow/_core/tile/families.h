@@ -29,6 +29,7 @@
     X(convolution, arg)      \
     X(gemm, arg)             \
     X(probe, arg)            \
+    X(reduce, arg)           \
     X(window, arg)
 
 #endif
