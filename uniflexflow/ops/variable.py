@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from uniflexflow.ir import Value, constant, current_scope, leaf
-from uniflexflow.ops.dtypes import canonical_dtype, floatx
+from uniflexflow.ir import Value, apply, constant, current_scope, leaf
+from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float
+from uniflexflow.ops.registry import OPS
 
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
@@ -180,6 +181,8 @@ class Variable:
             value = trace.read(value)
         if not isinstance(value, Value):
             value = constant(value, self.dtype)
+        if value.dtype != self.dtype and is_float(value.dtype) and is_float(self.dtype):
+            value = apply(OPS["cast"], value, dtype=self.dtype)
         if value.dtype != self.dtype:
             raise TypeError(
                 f"Variable {self.path!r} is {self.dtype}; received a {value.dtype} value. "
