@@ -22,7 +22,7 @@ from uniflexflow.compiler import Function
 from uniflexflow.ir import Value, scope
 from uniflexflow.layers import auto_config, call
 from uniflexflow.layers.input_spec import assert_input_compatibility
-from uniflexflow.layers.tracking import owned, unique
+from uniflexflow.layers.tracking import StateHolder, owned, unique
 from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float
 from uniflexflow.ops.symbolic import CallNode, KerasTensor, compute_output_spec
 from uniflexflow.ops.variable import Trace, Variable
@@ -420,11 +420,11 @@ class Layer:
         return [v for v in self.variables if id(v) not in trainable]
 
     def _state_holders(self) -> list[Any]:
-        """Random generators, then metrics, of this layer and all below."""
+        """Random generators and other state, then metrics, of this layer and all below."""
         from uniflexflow.metrics.metric import Metric  # metrics stand beside layers
 
         layers = self._flatten_layers()
-        seeds = [s for layer in layers for s in owned(layer, SeedGenerator)]
+        seeds = [s for layer in layers for s in owned(layer, (SeedGenerator, StateHolder))]
         metrics = [m for layer in layers for m in owned(layer, Metric)]
         return unique([*seeds, *metrics])
 

@@ -13,6 +13,18 @@ from typing import Any
 _NOT_OWNED = frozenset({"_losses", "_inbound_nodes", "_auto_config", "_functions"})
 
 
+class StateHolder:
+    """State that is no weight: kept in checkpoints of a training, not in weight files.
+
+    Parameters
+    ----------
+    variables : list of Variable
+    """
+
+    def __init__(self, variables: list[Any]):
+        self.variables = variables
+
+
 def owned(layer: Any, kinds: type | tuple[type, ...]) -> Iterator[Any]:
     """Yield each object of ``kinds`` held by an attribute, or in containers there."""
     seen: set[int] = set()
