@@ -19,8 +19,11 @@ def test_a_generator_gives_each_draw_its_own_key():
 
 def test_a_compiled_step_advances_the_state():
     generator = random.SeedGenerator(5)
-    step = Function(lambda x: x + random.uniform((4,), seed=generator) * 0 + random.uniform(
-        (4,), seed=generator))
+    step = Function(
+        lambda x: (
+            x + random.uniform((4,), seed=generator) * 0 + random.uniform((4,), seed=generator)
+        )
+    )
     first, second = step(np.zeros(4, "float32")), step(np.zeros(4, "float32"))
     np.testing.assert_array_equal(generator.state.numpy(), [5, 4])
     eager = random.SeedGenerator(5)
@@ -83,8 +86,6 @@ def test_normal_has_the_moments_of_a_normal(dtype):
     np.testing.assert_allclose(moments(z.astype("float64")), [0, 1, 0, 3], atol=0.07)
     shifted = random.normal((200_000,), mean=5.0, stddev=2.0, dtype=dtype, seed=1)
     np.testing.assert_allclose(shifted, z * 2 + 5, rtol=1e-5, atol=1e-5)
-
-
 
 
 def test_uniform_range():

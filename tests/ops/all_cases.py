@@ -2,6 +2,9 @@
 
 import op_cases
 import op_cases_convolution
+import op_cases_nn
+import op_cases_shape
 
-CASES = [*op_cases.CASES, *op_cases_convolution.CASES]
+TABLES = (op_cases, op_cases_shape, op_cases_nn, op_cases_convolution)
+CASES = [case for table in TABLES for case in table.CASES]
 IDS = [case.id for case in CASES]

@@ -54,4 +54,4 @@ def test_float32(case):
     got = Function(gradient_of(scalar(case, single), places))(*single)
     for g, expected in zip(got, exact, strict=True):
         assert g.dtype == np.float32
-        assert_close(g, expected, 8 * tolerance("float32", case), f"gradient of {case.id}")
+        assert_close(g, expected, 8 * tolerance(g, case), f"gradient of {case.id}")

@@ -8,7 +8,6 @@ adds to the graph; on NumPy arrays it runs at once and returns NumPy arrays.
 from uniflexflow.ops import chain as _chain  # noqa: F401 - its rows
 from uniflexflow.ops import operators as _operators  # noqa: F401 - when all is there
 from uniflexflow.ops.attention import dot_product_attention
-from uniflexflow.ops.chain import CHAIN, CHAIN_REDUCE, Program, register_specs
 from uniflexflow.ops.contraction import matmul
 from uniflexflow.ops.conversion import (
     convert_to_numpy,
@@ -184,9 +183,6 @@ from uniflexflow.ops.sorting import argsort, cumsum, in_top_k, median, searchsor
 from uniflexflow.ops.tiling import append, hstack, repeat, roll, slice_update, tile, unstack, vstack
 
 __all__ = [
-    "CHAIN",
-    "CHAIN_REDUCE",
-    "Program",
     "abs",
     "absolute",
     "add",
@@ -306,7 +302,6 @@ __all__ = [
     "rad2deg",
     "ravel",
     "reciprocal",
-    "register_specs",
     "relu",
     "relu6",
     "repeat",

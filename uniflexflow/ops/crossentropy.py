@@ -72,8 +72,8 @@ def sparse_categorical_crossentropy(
 
     Parameters
     ----------
-    target : integer tensor
-        Class numbers; of the shape of ``output`` without ``axis``, or with size 1 there.
+    target : tensor
+        Class numbers, whole also if their dtype is float; of the shape of ``output`` without ``axis``, or with size 1 there.
         A number that is no class gives NaN.
     output : tensor
         Logits, or probabilities: these are scaled to the sum 1 and kept ``epsilon()``
@@ -81,7 +81,10 @@ def sparse_categorical_crossentropy(
     from_logits : bool
     axis : int
     """
-    output, target = _prediction(output), index_value("sparse_categorical_crossentropy", target)
+    output, target = _prediction(output), as_value(target)
+    if is_float(target.dtype):  # labels read from a file of floats
+        target = cast_to(target, "int32")
+    target = index_value("sparse_categorical_crossentropy", target)
     if output.ndim == 0:
         raise ValueError("sparse_categorical_crossentropy: `output` needs an axis of classes.")
     axis = normalize_axis("sparse_categorical_crossentropy", axis, output.ndim)

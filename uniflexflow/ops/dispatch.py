@@ -16,7 +16,7 @@ import numpy as np
 
 from uniflexflow import tree
 from uniflexflow.ir import CONSTANT, Value, apply, constant
-from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float, promote
+from uniflexflow.ops.dtypes import INTEGER_TYPES, canonical_dtype, floatx, is_float, promote
 from uniflexflow.ops.registry import OPS
 from uniflexflow.ops.symbolic import KerasTensor, record_call
 from uniflexflow.ops.variable import Trace, Variable
@@ -60,38 +60,54 @@ def as_value(x: Any, dtype: str | None = None) -> Value:
         return trace.read(x)
     if isinstance(x, (np.ndarray, np.generic)):
         return constant(x, canonical_dtype(x.dtype))
+    array = _numbers(x)
     if dtype is None:
-        array = np.asarray(x)
         dtype = floatx() if array.dtype.kind == "f" else canonical_dtype(array.dtype)
-    return constant(x, dtype)
+    return constant(array, dtype)
 
 
 def meet(*xs: Any) -> tuple[Value, ...]:
-    """Return operands in one dtype; Python numbers take that of the tensors."""
-    from_tensors = [
-        v if isinstance(v, Value) else as_value(v)
-        for v in xs
-        if isinstance(v, (Value, Variable, np.ndarray, np.generic))
-    ]
-    if not from_tensors:
-        values = [as_value(x) for x in xs]
-        dtype = promote(*[v.dtype for v in values])
-        return tuple([constant(x, dtype) for x in xs])
-    dtype = promote(*[v.dtype for v in from_tensors])
-    if not is_float(dtype):
-        # a Python float lifts an integer tensor; a Python int or bool does not
-        if any(isinstance(x, float) for x in xs):
+    """Return operands in one dtype.
+
+    Numbers (Python's, lists of them, NumPy's scalars) take the dtype of the tensors; only
+    a float among whole-number tensors makes all ``floatx()``.
+    """
+    values = [as_value(x) if isinstance(x, _TENSORS) else None for x in xs]
+    numbers = [None if v is not None else _numbers(x) for x, v in zip(xs, values)]
+    kinds = {n.dtype.kind for n in numbers if n is not None}
+    strong = [v.dtype for v in values if v is not None]
+    if strong:
+        dtype = promote(*strong)
+        if not is_float(dtype) and "f" in kinds:
             dtype = floatx()
-        elif dtype == "bool" and any(type(x) is int for x in xs):
+        elif dtype == "bool" and kinds & {"i", "u"}:
             dtype = "int32"
-    tensors = iter(from_tensors)
-    out = []
-    for x in xs:
-        if isinstance(x, (Value, Variable, np.ndarray, np.generic)):
-            out.append(cast_to(next(tensors), dtype))
-        else:
-            out.append(constant(x, dtype))
-    return tuple(out)
+    else:
+        dtype = promote(*[as_value(x).dtype for x in xs])
+    return tuple(
+        [_fitted(n, dtype) if v is None else cast_to(v, dtype) for v, n in zip(values, numbers)]
+    )
+
+
+_TENSORS = (Value, Variable, np.ndarray)
+
+
+def _numbers(x: Any) -> np.ndarray:
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"Expected a tensor or numbers; received {x!r} of {type(x).__name__}.")
+    return array
+
+
+def _fitted(numbers: np.ndarray, dtype: str) -> Value:
+    if dtype in INTEGER_TYPES and numbers.size:
+        limits = np.iinfo(dtype)
+        if numbers.min() < limits.min or numbers.max() > limits.max:
+            raise OverflowError(
+                f"{numbers.tolist()} does not fit in the tensors' dtype {dtype}; cast them to a "
+                "wider one."
+            )
+    return constant(numbers, dtype)
 
 
 def cast_to(value: Value, dtype: str) -> Value:

@@ -6,6 +6,7 @@ operands of one dtype; the public functions below them promote first.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -153,8 +154,7 @@ def _unary(
 
 
 def _erf(x: np.ndarray) -> np.ndarray:
-    import math  # a scalar function: NumPy has no erf
-
+    # NumPy has no erf, so one number at a time
     return np.vectorize(math.erf, otypes=[x.dtype])(x) if x.size else x.copy()
 
 
@@ -185,7 +185,7 @@ COS = _unary("cos", np.cos, lambda x, y, g: -g * sin(x), kinds="f")
 TANH = _unary("tanh", np.tanh, lambda x, y, g: g * (1 - y * y), kinds="f")
 SIGMOID = _unary("sigmoid", _sigmoid, lambda x, y, g: g * y * (1 - y), kinds="f")
 SOFTPLUS = _unary("softplus", _softplus, lambda x, y, g: g * sigmoid(x), kinds="f")
-ERF = _unary("erf", _erf, lambda x, y, g: g * (2 / np.sqrt(np.pi)) * exp(-x * x), kinds="f")
+ERF = _unary("erf", _erf, lambda x, y, g: g * (2 / math.sqrt(math.pi)) * exp(-x * x), kinds="f")
 RELU = _unary(
     "relu",
     lambda x: np.maximum(x, 0),
