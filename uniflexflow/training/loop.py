@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from uniflexflow.parallel import batch_rows, world
+from uniflexflow.parallel import Split, batch_rows
 
 _MAX_STEPS = 32
 
@@ -42,7 +42,7 @@ class Steps:
 
 def run_step(step: Any, feeds: list[np.ndarray]) -> Any:
     """Run a step on one batch; its outputs are good until the next step."""
-    return step.run(feeds)
+    return step.run_views(feeds)
 
 
 def flat_logs(logs: dict[str, Any]) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def evaluate(
 
 def predict(model: Any, data: Any, callbacks: Any) -> Any:
     """Return a model's outputs for data, in the order of the samples, on every rank."""
-    comm, source = world(), data.source
+    source = data.source
     steps, progress = model._steps("predict"), callbacks.progress
     step = steps.get(source, source.first_key())
     hooked = callbacks.wants_batches("predict")
@@ -216,32 +216,52 @@ def predict(model: Any, data: Any, callbacks: Any) -> Any:
             callbacks.on_predict_batch_begin(index, logs={})
         step = steps.get(source, key)
         outputs = [np.array(x) for x in run_step(step, feeds)]
-        parts.append(outputs)
+        parts.append(_own_rows(step, outputs, n))
         sizes.append(n)
         if progress is not None:
             progress.seen = index + 1
             if time.perf_counter() >= progress.due:
                 progress.on_predict_batch_end(index, logs={})
         if hooked:
+            if step.distributed is not None:
+                outputs = [step.distributed.gather(i, x) for i, x in enumerate(outputs)]
             logs = {"outputs": step.traced.structure(outputs)}
             callbacks.on_predict_batch_end(index, logs=logs)
     callbacks.on_predict_end()
     if not parts:
         raise ValueError("predict: the data gave no batch: there are no outputs.")
-    whole = []
-    for place, arrays in enumerate(zip(*parts)):
-        if arrays[0].ndim == 0:
+    whole = [a[0] if len(a) == 1 else np.concatenate(a) for a in zip(*parts)]
+    if step.distributed is not None:
+        whole = [_gather_rows(step.distributed, rows, sizes) for rows in whole]
+    return step.traced.structure(whole)
+
+
+def _own_rows(step: Any, outputs: list[np.ndarray], n: int) -> list[np.ndarray]:
+    """Return this rank's rows of a batch's outputs, of which some may be there whole."""
+    for place, array in enumerate(outputs):
+        if array.ndim == 0:
             raise ValueError(
                 f"predict: output {place} is a scalar; expected tensors with a first axis of "
                 "samples."
             )
-        rows = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-        whole.append(rows if comm.size == 1 else _gather_rows(comm, rows, sizes))
-    return step.traced.structure(whole)
+    if step.distributed is None:
+        return outputs
+    comm = _ranks(step.distributed)
+    lo, hi = batch_rows(n, comm.rank, comm.size)
+    return [
+        array if isinstance(layout, Split) else array[lo:hi]
+        for array, layout in zip(outputs, step.distributed.output_layouts)
+    ]
 
 
-def _gather_rows(comm: Any, rows: np.ndarray, sizes: list[int]) -> np.ndarray:
+def _ranks(distributed: Any) -> Any:
+    """Return the communicator of the ranks that share a batch."""
+    return distributed.exchange.channels.axes[distributed.batch_axis]
+
+
+def _gather_rows(distributed: Any, rows: np.ndarray, sizes: list[int]) -> np.ndarray:
     """Put together what each rank has of every batch, in the order of the samples."""
+    comm = _ranks(distributed)
     gathered = comm.allgather(rows, what="predictions")
     starts = np.concatenate([[0], np.cumsum(sizes)])
     places = []  # global row of each gathered one: rank by rank, batch by batch

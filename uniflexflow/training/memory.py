@@ -74,9 +74,7 @@ def memory_usage(model: Any, batch_size: int, x: Any = None, y: Any = None) -> M
     elif getattr(model, "inputs", None):
         placeholders = model.inputs[0] if len(model.inputs) == 1 else list(model.inputs)
         inputs = tree.map_structure(
-            lambda t: TensorSpec(
-                tuple(batch_size if n is None else n for n in t.shape), t.dtype
-            ),
+            lambda t: TensorSpec(tuple(batch_size if n is None else n for n in t.shape), t.dtype),
             placeholders,
         )
     else:

@@ -17,6 +17,7 @@ from uniflexflow.compiler import Function
 from uniflexflow.data import unpack_x_y_sample_weight
 from uniflexflow.layers.tracking import owned
 from uniflexflow.ops.variable import Trace
+from uniflexflow.parallel import strategy
 from uniflexflow.passes.differentiate import gradients
 from uniflexflow.training import loop
 from uniflexflow.training.compile_loss import CompileLoss
@@ -45,6 +46,7 @@ class TrainingSteps:
     loss: Any = None
     _compiled: Compiled | None = None
     _predict_steps: loop.Steps | None = None
+    _distribution: strategy.Strategy = strategy.DataParallel()
 
     # -- compile -----------------------------------------------------------------------
 
@@ -59,6 +61,7 @@ class TrainingSteps:
         steps_per_execution: int = 1,
         jit_compile: Any = "auto",
         auto_scale_loss: bool = True,
+        distribution: Any = None,
     ) -> None:
         """Say how the model is to be trained.
 
@@ -81,6 +84,8 @@ class TrainingSteps:
             Must not be False: a step is always compiled.
         auto_scale_loss : bool
             Whether the loss is scaled as the optimizer's ``loss_scale_factor`` says.
+        distribution : Strategy, str, path or dict, optional
+            How the ranks share the work; default: data parallel.
         """
         if run_eagerly:
             raise ValueError(
@@ -99,6 +104,7 @@ class TrainingSteps:
                 f"{steps_per_execution!r}."
             )
         self.optimizer = optimizers.get(optimizer)
+        self._distribution = strategy.get(distribution)
         names = getattr(self, "output_names", None)
         self.loss = loss
         self._compiled = Compiled(
@@ -112,6 +118,7 @@ class TrainingSteps:
                 "steps_per_execution": steps_per_execution,
                 "jit_compile": jit_compile,
                 "auto_scale_loss": auto_scale_loss,
+                "distribution": distribution,
             },
             None if loss is None else CompileLoss(loss, loss_weights, names),
             CompileMetrics(metrics, weighted_metrics, names)
@@ -309,7 +316,7 @@ class TrainingSteps:
     def _steps(self, kind: str, force: bool = False) -> loop.Steps:
         if kind == "predict":
             if self._predict_steps is None or force:
-                step = Function(lambda data: self.predict_step(data), "predict_step")
+                step = self._function(lambda data: self.predict_step(data), "predict_step")
                 self._predict_steps = loop.Steps(step)
             return self._predict_steps
         functions = self._require_compiled(f"{kind}_step").functions
@@ -327,5 +334,8 @@ class TrainingSteps:
                     )
                 return loop.flat_logs(logs)
 
-            functions[kind] = loop.Steps(Function(run, f"{kind}_step"))
+            functions[kind] = loop.Steps(self._function(run, f"{kind}_step"))
         return functions[kind]
+
+    def _function(self, step: Callable[..., Any], name: str) -> Function:
+        return Function(step, name, distribution=self._distribution)

@@ -50,14 +50,16 @@ class Trainer(TrainingSteps):
     ) -> Any:
         dtypes = {layer.dtype for layer in self._flatten_layers()}  # type: ignore[attr-defined]
         comm = world()
+        mesh = self._distribution.mesh_for(comm.size)
+        axis = mesh.axis(self._distribution.batch_axis, comm.rank)
         return make_source(
             x,
             y,
             sample_weight,
             where=where,
             float_dtype="float64" if "float64" in dtypes or floatx() == "float64" else "float32",
-            rank=comm.rank,
-            size=comm.size,
+            rank=axis.rank,
+            size=axis.size,
             **how,
         )
 
