@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: Modules with tiled operations; each has a table LOWERINGS (see plan.kernel_call).
-FAMILIES = ("chain", "gemm", "reduce")
+FAMILIES = ("chain", "convolution", "gemm", "movement", "pooling", "reduce")
 
 
 def _collect() -> dict[str, Callable[..., Any]]:
