@@ -85,87 +85,80 @@ def fuse_epilogues(graph: Graph) -> Graph:
 # -- chains ------------------------------------------------------------------------
 
 
-class _Group:
-    """Elementwise nodes that will be one chain."""
+class _Unit:
+    """What will run at one moment: a chain in the making, or any single node.
 
-    __slots__ = ("first", "last", "nodes")
+    Sets of nodes are bits of an integer, by position in the graph. ``ancestors`` are all
+    nodes that must run before the unit's last one, itself included.
+    """
 
-    def __init__(self, node: Node, position: int):
+    __slots__ = ("ancestors", "first", "members", "nodes")
+
+    def __init__(self, node: Node, position: int, ancestors: int):
         self.nodes = [node]
-        self.first = self.last = position
+        self.first = position
+        self.members = 1 << position
+        self.ancestors = ancestors | self.members
 
 
 class _Chains:
-    """Grows groups in topological order."""
+    """Grows chains in topological order; ``unit`` tells each node's."""
 
     def __init__(self, graph: Graph):
-        self.graph = graph
         self.position = {node.id: i for i, node in enumerate(graph.nodes)}
-        self.group: dict[int, _Group] = {}  # node id -> its group
-        for node in graph.nodes:
+        self.unit: dict[int, _Unit] = {}
+        self.units: list[_Unit] = []  # by position
+        for at, node in enumerate(graph.nodes):
+            ancestors = 0
+            for value in node.inputs:
+                ancestors |= self.unit[value.node.id].ancestors
+            unit = self.unit[node.id] = _Unit(node, at, ancestors)
+            self.units.append(unit)
             if node.op.elementwise:
-                self._place(node)
+                self._join(node)
 
-    def _place(self, node: Node) -> None:
-        at = self.position[node.id]
-        mine = self.group[node.id] = _Group(node, at)
+    def _join(self, node: Node) -> None:
+        """Join a new node with the chains that its inputs come from, where that is possible."""
+        mine = self.unit[node.id]
         for value in node.inputs:
-            other = self.group.get(value.node.id)
+            other = self.unit[value.node.id]
             if (
-                other is not None
-                and other is not mine
-                and other.nodes[0].outputs[0].shape == node.outputs[0].shape
+                other is not mine
+                and value.node.op.elementwise
+                and value.shape == node.outputs[0].shape
                 and len(other.nodes) + len(mine.nodes) <= MAX_STEPS
-                and self._num_inputs(other, mine) <= MAX_INPUTS
-                and not self._path_outside(other, mine)
+                and self._may_join(other, mine)
             ):
                 mine = self._merge(other, mine)
 
-    def _num_inputs(self, a: _Group, b: _Group) -> int:
-        inside = {n.id for n in a.nodes} | {n.id for n in b.nodes}
-        return len({v for n in (*a.nodes, *b.nodes) for v in n.inputs if v.node.id not in inside})
+    def _may_join(self, a: _Unit, b: _Unit) -> bool:
+        """Say whether no way leads from one to the other, or back, through a third unit.
 
-    def _path_outside(self, above: _Group, below: _Group) -> bool:
-        """Say whether a way leads from ``above`` to ``below`` through another node.
-
-        Joined, the two could then not run at one moment. Groups count as one node.
+        Joined, they could then not run at one moment.
         """
-        stop = {n.id for n in above.nodes} | {n.id for n in below.nodes}
-        targets = {n.id for n in above.nodes}
-        stack = [
-            v.node
-            for group in (below, above)
-            for n in group.nodes
-            for v in n.inputs
-            if v.node.id not in stop
-        ]
-        seen: set[int] = set()
-        below_ids = {n.id for n in below.nodes}
-        targets |= below_ids
-        while stack:
-            node = stack.pop()
-            if node.id in seen:
-                continue
-            seen.add(node.id)
-            if node.id in targets:
-                return True
-            group = self.group.get(node.id)
-            members = group.nodes if group is not None else (node,)
-            newest = group.last if group is not None else self.position[node.id]
-            if newest < above.first and newest < below.first:
-                continue  # all of it stands before both groups: no way back
-            for member in members:
-                seen.add(member.id)
-                if member.id in targets:
-                    return True
-                stack.extend([v.node for v in member.inputs])
-        return False
+        both = a.members | b.members
+        outside = {
+            v for n in (*a.nodes, *b.nodes) for v in n.inputs if self.unit[v.node.id] not in (a, b)
+        }
+        return len(outside) <= MAX_INPUTS and not any(
+            self.unit[v.node.id].ancestors & both for v in outside
+        )
 
-    def _merge(self, a: _Group, b: _Group) -> _Group:
+    def _merge(self, a: _Unit, b: _Unit) -> _Unit:
+        # b alone is the newest node: nothing stands behind it yet, and if it needs nothing
+        # that a does not need, what stands behind a learns nothing new
+        news = len(b.nodes) > 1 or b.ancestors & ~(a.ancestors | b.members)
         a.nodes = sorted(a.nodes + b.nodes, key=lambda n: self.position[n.id])
-        a.first, a.last = min(a.first, b.first), max(a.last, b.last)
+        a.first = min(a.first, b.first)
+        a.members |= b.members
+        a.ancestors |= b.ancestors
         for node in b.nodes:
-            self.group[node.id] = a
+            self.unit[node.id] = a
+            self.units[self.position[node.id]] = a
+        if news:  # what stands behind one part now stands behind both
+            for unit in set(self.units[a.first :]):
+                if unit is not a and unit.ancestors & a.members:
+                    unit.ancestors |= a.ancestors
         return a
 
 
@@ -173,59 +166,51 @@ def fuse_chains(graph: Graph) -> Graph:
     """Join elementwise nodes of one shape into ``chain`` nodes."""
     chains = _Chains(graph)
     env: dict[Value, Value] = {}
-    done: set[int] = set()
-    used_outside = _used_outside(graph, chains.group)
-
-    def members(node: Node) -> list[Node]:
-        group = chains.group.get(node.id)
-        return [node] if group is None else group.nodes
-
-    def emit(node: Node) -> None:
-        group = members(node)
-        if len(group) == 1:
-            env.update(zip(node.outputs, clone(node, tuple([env[v] for v in node.inputs]))))
-        else:
-            env.update(_emit_chain(group, used_outside, env))
-        done.update([n.id for n in group])
-
-    for start in graph.nodes:
-        if start.id in chains.group and len(members(start)) > 1 and start.id not in done:
-            if chains.position[start.id] != chains.group[start.id].last:
-                continue  # a chain is made when it is asked for, at the latest at its end
-        stack = [start]
+    done: set[_Unit] = set()
+    used_outside = _used_outside(graph, chains.unit)
+    for node in graph.nodes:
+        # a unit is made when it is asked for, at the latest at its last node
+        if node is not chains.unit[node.id].nodes[-1]:
+            continue
+        stack = [chains.unit[node.id]]
         while stack:
-            node = stack[-1]
-            if node.id in done:
-                stack.pop()
-                continue
-            inside = {n.id for n in members(node)}
-            missing = [
-                v.node
-                for n in members(node)
-                for v in n.inputs
-                if v.node.id not in done and v.node.id not in inside
-            ]
+            unit = stack[-1]
+            missing = [] if unit in done else _needs(unit, chains.unit, done)
             if missing:
                 stack.extend(missing)
+                continue
+            stack.pop()
+            if unit in done:
+                continue
+            done.add(unit)
+            if len(unit.nodes) == 1:
+                only = unit.nodes[0]
+                env.update(zip(only.outputs, clone(only, tuple([env[v] for v in only.inputs]))))
             else:
-                emit(node)
-                stack.pop()
+                env.update(_emit_chain(unit.nodes, used_outside, env))
     return Graph(
         inputs=graph.inputs,
-        outputs=tuple(env[v] for v in graph.outputs),
-        updates=tuple((leaf, env[new]) for leaf, new in graph.updates),
+        outputs=tuple([env[v] for v in graph.outputs]),
+        updates=tuple([(leaf, env[new]) for leaf, new in graph.updates]),
     )
 
 
-def _used_outside(graph: Graph, groups: dict[int, _Group]) -> set[Value]:
-    """Values of grouped nodes that something else needs: another node, or the caller."""
-    out = {v for v in graph.roots if v.node.id in groups}
+def _needs(unit: _Unit, units: dict[int, _Unit], done: set[_Unit]) -> list[_Unit]:
+    """Return the units that must be made before this one and are not yet."""
+    return [
+        maker
+        for node in unit.nodes
+        for value in node.inputs
+        if (maker := units[value.node.id]) is not unit and maker not in done
+    ]
+
+
+def _used_outside(graph: Graph, units: dict[int, _Unit]) -> set[Value]:
+    """Values that another unit or the caller needs."""
+    out = set(graph.roots)
     for node in graph.nodes:
-        mine = groups.get(node.id)
-        for value in node.inputs:
-            theirs = groups.get(value.node.id)
-            if theirs is not None and theirs is not mine:
-                out.add(value)
+        mine = units[node.id]
+        out.update([v for v in node.inputs if units[v.node.id] is not mine])
     return out
 
 
