@@ -11,7 +11,6 @@ from uniflexflow import activations, constraints, initializers, ops, random, reg
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.core import positive
 from uniflexflow.ops.mask import set_mask
-from uniflexflow.random import SeedGenerator
 
 
 class EinsumDense(Layer):
@@ -214,7 +213,7 @@ class MultiHeadAttention(Layer):
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
         self.seed = seed
-        self.seed_generator = SeedGenerator(seed, name=f"{self.name}_seed")
+        self.seed_generator = self._make_seed_generator(seed)
         self.supports_masking = True
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
@@ -380,7 +379,7 @@ class Attention(Layer):
             raise ValueError(f"Attention: `dropout` must be in [0, 1); received {dropout!r}.")
         self.use_scale, self.score_mode, self.dropout = use_scale, score_mode, dropout
         self.seed = seed
-        self.seed_generator = SeedGenerator(seed, name=f"{self.name}_seed")
+        self.seed_generator = self._make_seed_generator(seed)
         self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:

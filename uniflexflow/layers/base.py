@@ -346,6 +346,11 @@ class Layer:
             variable.trainable = False
         return variable
 
+    def _make_seed_generator(self, seed: int | None) -> SeedGenerator:
+        """Return a random state of this layer's, named after it."""
+        with scope(self.name):
+            return SeedGenerator(seed)
+
     def _track_variable(self, variable: Variable) -> None:
         mine = self._trainable_variables + self._non_trainable_variables
         if not any(v is variable for v in mine):

@@ -13,7 +13,6 @@ import numpy as np
 from uniflexflow import activations, constraints, initializers, ops, random, regularizers
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.core import positive
-from uniflexflow.random import SeedGenerator
 
 
 class _Cell(Layer):
@@ -57,7 +56,7 @@ class _Cell(Layer):
                 raise ValueError(f"{where}: `{name}` must be in [0, 1]; received {rate!r}.")
         self.dropout, self.recurrent_dropout = dropout, recurrent_dropout
         self.seed = seed
-        self.seed_generator = SeedGenerator(seed, name=f"{self.name}_seed")
+        self.seed_generator = self._make_seed_generator(seed)
 
     @property
     def state_size(self) -> Any:

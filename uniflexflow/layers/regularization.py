@@ -9,7 +9,6 @@ from uniflexflow import random
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.input_spec import InputSpec
 from uniflexflow.layers.reshaping import check_channels_last
-from uniflexflow.random import SeedGenerator
 
 
 def _rate(where: str, rate: Any) -> float:
@@ -24,7 +23,7 @@ class _Noise(Layer):
     def __init__(self, seed: int | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         self.seed = seed
-        self.seed_generator = SeedGenerator(seed, name=f"{self.name}_seed")
+        self.seed_generator = self._make_seed_generator(seed)
         self.supports_masking = True
 
 
