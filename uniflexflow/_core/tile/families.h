@@ -28,6 +28,7 @@
     X(function, arg)         \
     X(convolution, arg)      \
     X(gemm, arg)             \
+    X(movement, arg)         \
     X(probe, arg)            \
     X(reduce, arg)           \
     X(window, arg)
