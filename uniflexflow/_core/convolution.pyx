@@ -174,7 +174,7 @@ cdef inline void count_tiles(Cut *cut, const Head *h, const Window *w) noexcept 
     cut.across_images = parts(h.n, cut.images)
     cut.across_rows = parts(w.oh, cut.rows)
     cut.across_columns = parts(w.ow, cut.columns)
-    cut.across_panels = parts(parts(h.filters, h.lanes), cut.panels)
+    cut.across_panels = parts(parts(h.filters, h.lanes), max(cut.panels, <int64_t>1))
     cut.total = (h.groups * cut.across_images * cut.across_rows * cut.across_columns
                  * cut.across_panels)
 
