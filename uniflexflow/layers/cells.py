@@ -413,6 +413,7 @@ class StackedRNNCells(Layer):
                     f"StackedRNNCells: every cell must have a `state_size`; received {cell!r}."
                 )
         self.cells = list(cells)
+        self.autocast = False  # each cell casts for itself
 
     @property
     def state_size(self) -> list[Any]:

@@ -60,7 +60,7 @@ class RNN(Layer):
     ):
         super().__init__(**kwargs)
         if isinstance(cell, (list, tuple)):
-            cell = StackedRNNCells(cell)
+            cell = StackedRNNCells(cell, dtype=kwargs.get("dtype"))
         if not hasattr(cell, "state_size") or not callable(cell):
             raise ValueError(
                 f"{type(self).__name__}: `cell` must be callable and have a `state_size`; "
