@@ -35,7 +35,11 @@ def map_structure(fn: Callable[..., Any], structure: Any, *others: Any) -> Any:
     {'a': 11, 'b': (22,)}
     """
     if isinstance(structure, dict):
-        return {k: map_structure(fn, structure[k], *[o[k] for o in others]) for k in structure}
+        # visited in the order of flatten; the keys keep their own
+        built = {
+            k: map_structure(fn, structure[k], *[o[k] for o in others]) for k in sorted(structure)
+        }
+        return {k: built[k] for k in structure}
     if isinstance(structure, (list, tuple)):
         items = [map_structure(fn, *xs) for xs in zip(structure, *others)]
         if isinstance(structure, list):
