@@ -42,8 +42,14 @@ MARKERS = {"v4bf16": "__AVX512BF16__"}
 # No -ffast-math: NaN and infinity go through kernels as they go through NumPy.
 OPTIMISE = ["-O1", "-g"] if DEBUG else ["-O3"]
 FLAGS = [*OPTIMISE, "-std=gnu11", "-fopenmp", "-fno-math-errno", "-Wall"]
-TILE_FLAGS = [*FLAGS, "-ffp-contract=fast", "-fno-trapping-math", "-fno-semantic-interposition",
-              "-fvisibility=hidden", "-Wno-psabi"]
+TILE_FLAGS = [
+    *FLAGS,
+    "-ffp-contract=fast",
+    "-fno-trapping-math",
+    "-fno-semantic-interposition",
+    "-fvisibility=hidden",
+    "-Wno-psabi",
+]
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,

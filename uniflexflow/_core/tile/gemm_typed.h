@@ -179,23 +179,41 @@ static void NAME(block)(const uff_gemm_block *t)
 /* -- packing ------------------------------------------------------------------------ */
 
 /* out[p * ldo + i] = in[i * ldi + p] for i < rows, p < k: squares turned in registers, the
- * last ones of a side overlapping those before. */
+ * last ones of a side overlapping those before. A line of every row is used up before the
+ * next one: rows a power of two apart would not stay in the cache. */
 INLINE void NAME(turn)(int64_t rows, int64_t k, const T *in, int64_t ldi, T *out, int64_t ldo)
 {
+    const int64_t line = 64 / sizeof(T);
     if (rows < SQUARE || k < SQUARE) {
         for (int64_t i = 0; i < rows; i++)
             for (int64_t p = 0; p < k; p++)
                 out[p * ldo + i] = in[i * ldi + p];
         return;
     }
-    for (int64_t p0 = 0; p0 < k; p0 += SQUARE) {
-        const int64_t p = p0 + SQUARE <= k ? p0 : k - SQUARE;
+    for (int64_t start = 0; start < k; start += line) {
+        const int64_t end = start + line < k ? start + line : k;
         for (int64_t i0 = 0; i0 < rows; i0 += SQUARE) {
             const int64_t i = i0 + SQUARE <= rows ? i0 : rows - SQUARE;
-            NAME(turn_square)(in + i * ldi + p, ldi, out + p * ldo + i, ldo);
+            for (int64_t p0 = start; p0 < end; p0 += SQUARE) {
+                const int64_t p = p0 + SQUARE <= k ? p0 : k - SQUARE;
+                NAME(turn_square)(in + i * ldi + p, ldi, out + p * ldo + i, ldo);
+            }
         }
     }
 }
+
+#define COPY_ROWS(rows)                                                                    \
+    static void NAME(copy_rows_##rows)(int64_t k, const T *in, int64_t ldi, T *out)        \
+    {                                                                                      \
+        for (; k > 0; k--, in += ldi, out += rows)                                         \
+            memcpy(out, in, rows * sizeof(T));                                             \
+    }
+#define COPY_ROWS_NAME(rows) NAME(copy_rows_##rows),
+
+EACH_MR(COPY_ROWS)
+
+typedef void (*NAME(copy_fn))(int64_t, const T *, int64_t, T *);
+static const NAME(copy_fn) NAME(copy_rows)[] = {EACH_MR(COPY_ROWS_NAME)};
 
 static void NAME(pack_a)(int64_t m, int64_t k, const void *a, int64_t lda, int form, void *out)
 {
@@ -204,14 +222,10 @@ static void NAME(pack_a)(int64_t m, int64_t k, const void *a, int64_t lda, int f
         const int64_t i = uff_gemm_cut(m, panels, s);
         const int64_t rows = uff_gemm_cut(m, panels, s + 1) - i;
         T *d = (T *)out + i * k;
-        if (form == UFF_A_ROWS) {
+        if (form == UFF_A_ROWS)
             NAME(turn)(rows, k, (const T *)a + i * lda, lda, d, rows);
-        } else {
-            const T *p = (const T *)a + i;
-            for (int64_t q = 0; q < k; q++, p += lda, d += rows)
-                for (int64_t r = 0; r < rows; r++)
-                    d[r] = p[r];
-        }
+        else
+            NAME(copy_rows)[rows - 1](k, (const T *)a + i, lda, d);
     }
 }
 
@@ -355,5 +369,7 @@ static void NAME(row)(const uff_gemm_row *t)
 #undef ROWS
 #undef COLUMNS
 #undef EACH_MR
+#undef COPY_ROWS
+#undef COPY_ROWS_NAME
 #undef ROW_BLOCK
 #undef ROW_DEPTH
