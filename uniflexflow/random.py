@@ -113,6 +113,19 @@ def set_random_seed(seed: int) -> None:
         _global[0].reset(make_seed())
 
 
+def get_global_state() -> dict[str, Any]:
+    """Return where the seeds that nobody chose stand, as plain data."""
+    generator = _global[0].state.array.tolist() if _global else None
+    return {"seed": _root.seed, "count": _root.count, "generator": generator}
+
+
+def set_global_state(state: dict[str, Any]) -> None:
+    """Go back to what ``get_global_state`` returned."""
+    _root.seed, _root.count = state["seed"], state["count"]
+    if state["generator"] is not None:
+        global_seed_generator().state.assign(np.array(state["generator"], np.int64))
+
+
 class SeedGenerator:
     """A source of keys: state that advances at each draw.
 

@@ -134,6 +134,11 @@ class MeanMetricWrapper(Mean):
         if sample_weight is not None:
             sample_weight = as_tensors(sample_weight, self.dtype)
         sample_weight = apply_mask(sample_weight, mask, self.dtype, "sum")
+        valid_targets = getattr(self._fn, "valid_targets", None)
+        if valid_targets is not None and sample_weight is not None:
+            # as in Keras, ignored targets count as zeros where there are no weights
+            valid = valid_targets(y_true, y_pred, **self._fn_kwargs)
+            sample_weight = apply_mask(sample_weight, valid, self.dtype, "sum")
         super().update_state(values, sample_weight)
 
     def get_config(self) -> dict[str, Any]:

@@ -145,6 +145,26 @@ class Model(Trainer, Layer):
         else:
             super()._build_for(arguments)
 
+    # -- files -------------------------------------------------------------------------
+
+    def save(self, filepath: Any, overwrite: bool = True) -> None:
+        """Write the model to a ``.keras`` file; see `uniflexflow.saving.save_model`."""
+        from uniflexflow.saving import save_model
+
+        save_model(self, filepath, overwrite)
+
+    def save_weights(self, filepath: Any, overwrite: bool = True) -> None:
+        """Write the weights to a ``.weights.h5`` file; see `uniflexflow.saving.save_weights`."""
+        from uniflexflow.saving import save_weights
+
+        save_weights(self, filepath, overwrite)
+
+    def load_weights(self, filepath: Any, skip_mismatch: bool = False) -> None:
+        """Read the weights from a file; see `uniflexflow.saving.load_weights`."""
+        from uniflexflow.saving import load_weights
+
+        load_weights(self, filepath, skip_mismatch)
+
     # -- description -------------------------------------------------------------------
 
     def summary(

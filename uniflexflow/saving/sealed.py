@@ -1,0 +1,99 @@
+"""An HDF5 file with a seal: checksums of its parts and of the whole, behind its end.
+
+HDF5 readers see a plain file of contiguous datasets; they don't look behind its end. The
+seal lists where each dataset lies, so that damage is found, and named, without trusting
+any of HDF5's own structures.
+
+Layout: HDF5 file, JSON list, then 16 + 32 + 8 bytes: magic, SHA-256 of all before it, and
+the length of the JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import h5py
+import numpy as np
+
+MAGIC = b"UniFlexFlow-seal"
+_FOOT = len(MAGIC) + 32 + 8
+_CHUNK = 1 << 22
+
+
+class DamagedFileError(OSError):
+    """A file is cut off, or its bytes are not those that were written."""
+
+
+def write_sealed(
+    file: BinaryIO, arrays: Mapping[str, np.ndarray], attributes: Mapping[str, Any]
+) -> None:
+    """Write arrays, by path, and attributes of the root."""
+    image = io.BytesIO()
+    with h5py.File(image, "w") as h5:
+        h5.attrs.update(attributes)
+        places = []
+        for path, array in arrays.items():
+            dataset = h5.create_dataset(path, data=array)
+            offset = dataset.id.get_offset() if array.nbytes else 0
+            places.append([path, offset, array.nbytes, zlib.crc32(np.ascontiguousarray(array))])
+    listed = json.dumps({"size": image.getbuffer().nbytes, "datasets": places}).encode()
+    digest = hashlib.sha256(image.getbuffer())
+    digest.update(listed)
+    file.write(image.getbuffer())
+    file.write(listed + MAGIC + digest.digest() + struct.pack("<Q", len(listed)))
+
+
+def verify(path: str) -> None:
+    """Check a file against its seal.
+
+    Raises
+    ------
+    DamagedFileError
+        Says what is damaged.
+    """
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        if size < _FOOT:
+            raise DamagedFileError(f"{path!r} is cut off: it has {size:,} bytes")
+        file.seek(size - _FOOT)
+        foot = file.read(_FOOT)
+        if foot[: len(MAGIC)] != MAGIC:
+            raise DamagedFileError(
+                f"{path!r} has no seal at its end: it is cut off, damaged, or was written by "
+                "another program"
+            )
+        (length,) = struct.unpack("<Q", foot[-8:])
+        file.seek(0)
+        digest, left = hashlib.sha256(), size - _FOOT
+        while left > 0:
+            chunk = file.read(min(_CHUNK, left))
+            digest.update(chunk)
+            left -= len(chunk)
+        if digest.digest() != foot[len(MAGIC) : -8]:
+            raise DamagedFileError(f"{path!r} is damaged: {_what(file, size, length)}")
+
+
+def _what(file: BinaryIO, size: int, length: int) -> str:
+    """Say which part of a damaged file it is."""
+    if length > size - _FOOT:
+        return "its seal is"
+    file.seek(size - _FOOT - length)
+    try:
+        places = json.loads(file.read(length))["datasets"]
+        damaged = []
+        for path, offset, nbytes, crc in places:
+            file.seek(offset)
+            if zlib.crc32(file.read(nbytes)) != crc:
+                damaged.append(str(path))
+    except (ValueError, TypeError, KeyError, OverflowError, MemoryError):
+        return "its seal is"
+    if not damaged:
+        return "its structure is; the datasets are whole"
+    return f"dataset {', '.join(damaged[:5])}{' ...' if len(damaged) > 5 else ''}"
