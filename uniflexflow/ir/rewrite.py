@@ -12,11 +12,9 @@ Rule = Callable[[Node, tuple[Value, ...]], "Sequence[Value] | Value | None"]
 
 def clone(node: Node, inputs: tuple[Value, ...]) -> tuple[Value, ...]:
     """Return the node's outputs over new inputs; the node itself if nothing changed."""
-    if all(new is old for new, old in zip(inputs, node.inputs)):
+    if inputs == node.inputs:  # Values are equal if they are the same
         return node.outputs
-    new = Node(node.op, inputs, node.attrs)
-    new.scope = node.scope
-    return new.outputs
+    return node.over(inputs).outputs
 
 
 def rewrite(graph: Graph, rule: Rule) -> Graph:

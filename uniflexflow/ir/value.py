@@ -124,6 +124,17 @@ class Node:
         self.id = _next_id()
         self.outputs = tuple([Value(self, i, s) for i, s in enumerate(specs)])
 
+    def over(self, inputs: tuple[Value, ...]) -> Node:
+        """Return the same operation over other inputs, in the same scope."""
+        if any([new.spec != old.spec for new, old in zip(inputs, self.inputs) if new is not old]):
+            node = Node(self.op, inputs, self.attrs)
+        else:  # nothing to infer
+            node = object.__new__(Node)
+            node.op, node.inputs, node.attrs, node.id = self.op, inputs, self.attrs, _next_id()
+            node.outputs = tuple([Value(node, v.index, v.spec) for v in self.outputs])
+        node.scope = self.scope
+        return node
+
     def __repr__(self) -> str:
         outs = ", ".join(str(v.spec) for v in self.outputs)
         return f"<node {self.id} {self.op.name} -> {outs}>"

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from uniflexflow.ir import Indices, Node, OpDef, TensorSpec, Value, apply
 from uniflexflow.ops.dispatch import as_value, cast_to, meet, op
-from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float
+from uniflexflow.ops.dtypes import DTYPES, canonical_dtype, floatx, is_float
 from uniflexflow.ops.registry import primitive
 from uniflexflow.ops.shape_rules import broadcast_shapes, sum_to
 
@@ -84,23 +84,32 @@ def _indices(node: Node) -> Indices:
 
 
 def _same_dtype(name: str, specs: tuple[TensorSpec, ...]) -> str:
-    dtypes = {s.dtype for s in specs}
-    if len(dtypes) > 1:
-        raise TypeError(f"{name}: operands must share one dtype; received {sorted(dtypes)}.")
-    return specs[0].dtype
+    dtype = specs[0].dtype
+    for spec in specs:
+        if spec.dtype != dtype:
+            raise TypeError(
+                f"{name}: operands must share one dtype; received "
+                f"{', '.join(s.dtype for s in specs)}."
+            )
+    return dtype
+
+
+#: NumPy's letter for the kind of each dtype
+_KINDS = {name: np.dtype(name).kind for name in DTYPES}
 
 
 def _infer(
     name: str, out_dtype: str | None = None, kinds: str = "fiub"
 ) -> Callable[..., TensorSpec]:
-    """``kinds`` are NumPy's letters for the dtypes that the operation takes."""
+    """``kinds`` are the letters of the dtypes that the operation takes."""
 
     def infer(*specs: TensorSpec) -> TensorSpec:
         dtype = _same_dtype(name, specs)
-        if np.dtype(dtype).kind not in kinds:
+        if _KINDS[dtype] not in kinds:
             raise TypeError(f"{name}: the operation is not defined on {dtype}.")
-        shapes = [s.shape for s in specs]
-        shape = shapes[0] if len(set(shapes)) == 1 else broadcast_shapes(name, *shapes)
+        shape = specs[0].shape
+        if any([s.shape != shape for s in specs]):
+            shape = broadcast_shapes(name, *[s.shape for s in specs])
         return TensorSpec(shape, out_dtype or dtype)
 
     return infer

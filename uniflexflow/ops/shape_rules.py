@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from uniflexflow.ir import Value, apply
 from uniflexflow.ops.registry import OPS
 
 
+@functools.lru_cache(maxsize=4096)
 def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the common shape by NumPy's rule.
 

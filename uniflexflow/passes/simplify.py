@@ -1,0 +1,374 @@
+"""Simplification: the same numbers from fewer and smaller nodes.
+
+Rules are a table by operation; each looks at one node over its (already simplified)
+inputs and gives something simpler, or None. What a rule makes is simplified in turn, so
+one walk over the graph is enough. Equal nodes become one, and small constants are
+computed. Results are equal up to the sign of zero and, for sums of equal elements, up
+to rounding.
+
+Runs before ``materialize``, whose copies this pass would take for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from uniflexflow.ir import CONSTANT, INPUT, Graph, Node, TensorSpec, Value, constant, rewrite
+from uniflexflow.ops.registry import OPS
+
+# A folded constant of at most this many elements is worth its memory.
+MAX_FOLDED = 1024
+_MAX_COMPARED = 64  # elements of constants that are compared with each other
+
+Make = Callable[..., Value]
+Inputs = tuple[Value, ...]
+Rule = Callable[[Make, Inputs, dict[str, Any], TensorSpec], "Value | None"]
+
+# -- what the rules ask ------------------------------------------------------------
+
+
+def _made_by(value: Value, name: str) -> bool:
+    return value.node.op.name == name
+
+
+def _source(value: Value) -> Value:
+    return value.node.inputs[0]
+
+
+def _number(value: Value) -> Any:
+    """Return the number that every element is, or None."""
+    while value.node.op.name in ("broadcast_to", "reshape"):
+        value = value.node.inputs[0]
+    if value.node.op is CONSTANT and value.spec.size == 1:
+        return value.node.attrs["array"].item()
+    return None
+
+
+def _as(make: Make, value: Value, spec: TensorSpec) -> Value | None:
+    """Return a value broadcast to a spec; None if the dtype differs."""
+    if value.spec == spec:
+        return value
+    return make("broadcast_to", value, shape=spec.shape) if value.dtype == spec.dtype else None
+
+
+# -- arithmetic --------------------------------------------------------------------
+
+
+def _add(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    a, b = inputs
+    for x, y in ((a, b), (b, a)):
+        if _number(y) == 0:
+            return _as(make, x, spec)
+    if _made_by(b, "negative"):
+        return make("subtract", a, _source(b))
+    if _made_by(a, "negative"):
+        return make("subtract", b, _source(a))
+    return None
+
+
+def _subtract(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    a, b = inputs
+    if _number(b) == 0:
+        return _as(make, a, spec)
+    if _number(a) == 0:
+        negative = make("negative", b)
+        return _as(make, negative, spec)
+    if _made_by(b, "negative"):
+        return make("add", a, _source(b))
+    return None
+
+
+def _multiply(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    a, b = inputs
+    for x, y in ((a, b), (b, a)):
+        number = _number(y)
+        if number == 1:
+            return _as(make, x, spec)
+        if number == -1 and spec.dtype != "uint8":
+            return _as(make, make("negative", x), spec)
+    if a is b:
+        return make("square", a)
+    if _made_by(a, "negative") and _made_by(b, "negative"):
+        return make("multiply", _source(a), _source(b))
+    return None
+
+
+def _divide(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    a, b = inputs
+    number = _number(b)
+    if number == 1:
+        return _as(make, a, spec)
+    if number and math.isfinite(number) and abs(math.frexp(number)[0]) == 0.5:
+        inverse = 1.0 / number  # exact for a power of two, as long as it stays normal
+        if abs(inverse) >= float(np.finfo(spec.dtype).tiny) and math.isfinite(inverse):
+            return _as(make, make("multiply", a, constant(inverse, b.dtype)), spec)
+    return None
+
+
+def _negative(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    (x,) = inputs
+    if _made_by(x, "negative"):
+        return _source(x)
+    if _made_by(x, "subtract") and x.dtype.startswith("float"):
+        a, b = x.node.inputs
+        return make("subtract", b, a)
+    return None
+
+
+def _where(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    condition, a, b = inputs
+    if a is b:
+        return _as(make, a, spec)
+    chosen = _number(condition)
+    if chosen is None:
+        return None
+    return _as(make, a if chosen else b, spec)
+
+
+def _exact(source: str, target: str) -> bool:
+    """Say whether every number of one dtype is one of the other."""
+    return bool(np.can_cast(source, target, casting="safe")) and (source, target) != (
+        "int64",
+        "float64",
+    )
+
+
+def _cast(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    (x,) = inputs
+    if x.dtype == spec.dtype:
+        return x
+    if _made_by(x, "cast") and _exact(_source(x).dtype, x.dtype):
+        return make("cast", _source(x), dtype=spec.dtype)
+    if _made_by(x, "broadcast_to"):
+        return make("broadcast_to", make("cast", _source(x), dtype=spec.dtype), shape=spec.shape)
+    return None
+
+
+def _itself(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    return inputs[0]
+
+
+def _narrow(make: Make, op: str, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    """Elementwise operations broadcast by themselves: read what was broadcast from."""
+    sources = tuple([v.node.inputs[0] if v.node.op.name == "broadcast_to" else v for v in inputs])
+    if sources == inputs:
+        return None
+    out = make(op, *sources, **attrs)
+    return out if out.spec == spec else make("broadcast_to", out, shape=spec.shape)
+
+
+# -- shapes ------------------------------------------------------------------------
+
+
+def _reshape(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    (x,) = inputs
+    if x.shape == spec.shape:
+        return x
+    if _made_by(x, "reshape"):
+        return make("reshape", _source(x), shape=spec.shape)
+    if _made_by(x, "broadcast_to") and _source(x).spec.size == 1:
+        return _spread_scalar(make, _source(x), spec)
+    return None
+
+
+def _spread_scalar(make: Make, scalar: Value, spec: TensorSpec) -> Value:
+    if scalar.ndim:
+        scalar = make("reshape", scalar, shape=())
+    return make("broadcast_to", scalar, shape=spec.shape) if spec.shape else scalar
+
+
+def _transpose(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    (x,), axes = inputs, attrs["axes"]
+    if axes == tuple(range(len(axes))):
+        return x
+    if _made_by(x, "transpose"):
+        inner = x.node.attrs["axes"]
+        return make("transpose", _source(x), axes=tuple([inner[a] for a in axes]))
+    moved = [a for a in axes if x.shape[a] != 1]
+    if moved == sorted(moved):
+        return make("reshape", x, shape=spec.shape)  # only axes of size 1 move
+    if _made_by(x, "broadcast_to") and _source(x).spec.size == 1:
+        return _spread_scalar(make, _source(x), spec)
+    return None
+
+
+def _broadcast_to(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    (x,) = inputs
+    if x.shape == spec.shape:
+        return x
+    if _made_by(x, "broadcast_to"):
+        return make("broadcast_to", _source(x), shape=spec.shape)
+    if x.spec.size == spec.size:
+        return make("reshape", x, shape=spec.shape)  # only axes of size 1 are new
+    return None
+
+
+def _slice(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    (x,) = inputs
+    whole = x.shape == spec.shape and not any(attrs["start"])
+    if whole and all(s == 1 or n <= 1 for s, n in zip(attrs["step"], x.shape)):
+        return x
+    if _made_by(x, "broadcast_to") and _source(x).spec.size == 1:
+        return _spread_scalar(make, _source(x), spec)
+    return None
+
+
+def _pad(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    return inputs[0] if inputs[0].shape == spec.shape else None
+
+
+def _concatenate(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    kept = [v for v in inputs if v.shape[attrs["axis"]]]
+    if len(kept) == 1:
+        return kept[0]
+    return make("concatenate", *kept, axis=attrs["axis"]) if 0 < len(kept) < len(inputs) else None
+
+
+# -- sums and products of matrices -------------------------------------------------
+
+
+def _sum(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    (x,), axes = inputs, attrs["axes"]
+    if all(x.shape[a] == 1 for a in axes):
+        return make("reshape", x, shape=spec.shape)
+    if _made_by(x, "broadcast_to"):
+        return _sum_of_broadcast(make, x, axes, spec)
+    if _made_by(x, "sum"):
+        inner = x.node.attrs["axes"]
+        left = [i for i in range(_source(x).ndim) if i not in inner]
+        both = tuple(sorted([*inner, *[left[a] for a in axes]]))
+        return make("sum", _source(x), axes=both)
+    return None
+
+
+def _sum_of_broadcast(make: Make, x: Value, axes: Any, spec: TensorSpec) -> Value | None:
+    """Sum what there is, and multiply by how often it is there."""
+    source = _source(x)
+    extra = x.ndim - source.ndim
+    count, real = 1, []
+    for a in axes:
+        inside = a - extra
+        if inside >= 0:
+            real.append(inside)
+        if inside < 0 or source.shape[inside] != x.shape[a]:
+            count *= x.shape[a]
+    out = make("sum", source, axes=tuple(real)) if real else source
+    if count != 1:
+        out = make("multiply", out, constant(count, spec.dtype))
+    return _as(make, out, spec)
+
+
+def _matmul(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
+    """The product reads a transposed matrix as it lies."""
+    flags = [attrs["transpose_a"], attrs["transpose_b"]]
+    operands = list(inputs)
+    for i, value in enumerate(inputs):
+        if _made_by(value, "transpose"):
+            n = value.ndim
+            if value.node.attrs["axes"] == (*range(n - 2), n - 1, n - 2):
+                operands[i], flags[i] = _source(value), not flags[i]
+    if operands == list(inputs):
+        return None
+    return make("matmul", *operands, transpose_a=flags[0], transpose_b=flags[1])
+
+
+RULES: dict[str, Rule] = {
+    "add": _add,
+    "subtract": _subtract,
+    "multiply": _multiply,
+    "divide": _divide,
+    "negative": _negative,
+    "where": _where,
+    "cast": _cast,
+    "stop_gradient": _itself,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "broadcast_to": _broadcast_to,
+    "slice": _slice,
+    "pad": _pad,
+    "concatenate": _concatenate,
+    "sum": _sum,
+    "matmul": _matmul,
+}
+
+# Never computed beforehand: a number repeated is cheaper than its copies, and random
+# numbers may be drawn by shares.
+_NOT_FOLDED = frozenset({"broadcast_to", "random_uniform"})
+
+# -- the walk ----------------------------------------------------------------------
+
+
+class _Simplifier:
+    """The nodes known so far, and how a new one is made of them."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, tuple[Value, ...]] = {}
+
+    def make(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+        """Return the simplest known value of ``op(*inputs, **attrs)``."""
+        inputs = tuple([self.constant(v) if v.node.op is CONSTANT else v for v in inputs])
+        return self.outputs(Node(OPS[op], inputs, attrs))[0]
+
+    def outputs(self, node: Node) -> tuple[Value, ...]:
+        """Return what stands for a node over simplified inputs: its own outputs or others."""
+        key = (node.op.name, node.inputs, repr(node.attrs) if node.attrs else "")
+        found = self.known.get(key)
+        if found is None:
+            better = self._better(node)
+            found = node.outputs if better is None else better
+            self.known[key] = found
+        return found
+
+    def _better(self, node: Node) -> tuple[Value, ...] | None:
+        name, inputs = node.op.name, node.inputs
+        if inputs and inputs[0].node.op is CONSTANT and self._foldable(node):
+            return self._fold(node)
+        if len(node.outputs) > 1:
+            return None
+        spec = node.outputs[0].spec
+        rule = RULES.get(name)
+        new = rule(self.make, inputs, node.attrs, spec) if rule is not None else None
+        if new is None and node.op.elementwise:
+            new = _narrow(self.make, name, inputs, node.attrs, spec)
+        return None if new is None else (new,)
+
+    def _foldable(self, node: Node) -> bool:
+        return (
+            node.op.name not in _NOT_FOLDED
+            and all([v.node.op is CONSTANT for v in node.inputs])
+            and sum([v.spec.size for v in node.outputs]) <= MAX_FOLDED
+        )
+
+    def _fold(self, node: Node) -> tuple[Value, ...]:
+        arrays = [v.node.attrs["array"] for v in node.inputs]
+        with np.errstate(all="ignore"):
+            out = node.op.reference(*arrays, **node.attrs)
+        outs = out if isinstance(out, tuple) else (out,)
+        return tuple([self.constant(constant(x, v.dtype)) for x, v in zip(outs, node.outputs)])
+
+    def constant(self, value: Value) -> Value:
+        """Return the first constant that is equal to this one, if it is small."""
+        if value.spec.size > _MAX_COMPARED:
+            return value
+        key = (value.spec, value.node.attrs["array"].tobytes())
+        return self.known.setdefault(key, (value,))[0]
+
+
+def simplify(graph: Graph) -> Graph:
+    """Return a graph of the same inputs, outputs and updates with less to compute."""
+    simplifier = _Simplifier()
+
+    def rule(node: Node, inputs: tuple[Value, ...]) -> tuple[Value, ...] | None:
+        if node.op is INPUT:
+            return None
+        if node.op is CONSTANT:
+            return (simplifier.constant(node.outputs[0]),)
+        if inputs != node.inputs:
+            node = node.over(inputs)
+        return simplifier.outputs(node)
+
+    return rewrite(graph, rule)
