@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from uniflexflow import random
 from uniflexflow.ir import Graph, to_text
 from uniflexflow.parallel.layout import REPLICATE, Layout, Split
 from uniflexflow.parallel.mesh import Mesh
@@ -110,18 +111,21 @@ def local_graph(
             f"distribute: `split` has {len(split)} entries; the graph has {len(feeds)} feeds."
         )
     layouts: tuple[Layout, ...] = (REPLICATE,) * len(graph.outputs)
-    names = [strategy.batch_axis, *[n for n, _ in mesh.axes if n != strategy.batch_axis]]
+    # The batch comes last: it may be dealt out unevenly, and what is decided along the
+    # other axes must not depend on how many rows a rank has.
+    names = [*[n for n, _ in mesh.axes if n != strategy.batch_axis], strategy.batch_axis]
     for name in names:
         axis = mesh.axis(name, rank)
+        is_batch = name == strategy.batch_axis
         if axis.size == 1:
             continue
-        is_batch = name == strategy.batch_axis
         graph, found = shard(
             graph,
             axis,
             [v for v, s in zip(feeds, split) if s] if is_batch else (),
             lambda node, name=name: strategy.choose(name, node),
             keep_outputs_split=is_batch,
+            uneven=is_batch,
         )
         layouts = found if is_batch else layouts
     return graph, layouts
@@ -218,3 +222,10 @@ def synchronize(variables: Iterable[Any], comm: SerialCommunicator | None = None
     for i, array in enumerate(arrays):
         if (every[:, i] != every[0, i]).any():
             comm.bcast(array)
+
+
+def _agree_on_seed(seed: int) -> int:
+    return world().bcast(seed)
+
+
+random.agree_on_seed.append(_agree_on_seed)  # ranks that nobody seeded draw alike

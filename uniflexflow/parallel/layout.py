@@ -31,12 +31,15 @@ class Split:
 
     def fits(self, shape: Shape) -> bool:
         """Say whether a tensor of this shape can be split so."""
-        return self.axis < len(shape) and self.units > 0 and shape[self.axis] % self.units == 0
+        if self.axis >= len(shape):
+            return False
+        n = shape[self.axis]
+        return n == 0 or (self.units > 0 and n % self.units == 0)
 
     def bounds(self, shape: Shape, rank: int, size: int) -> tuple[int, int]:
         """Return the range of the dimension that ``rank`` has."""
         low, high = batch_rows(self.units, rank, size)
-        step = shape[self.axis] // self.units
+        step = shape[self.axis] // max(self.units, 1)
         return low * step, high * step
 
     def __str__(self) -> str:

@@ -50,6 +50,7 @@ def shard(
     split_feeds: Collection[Value] = (),
     choose: Choice = lambda node: FOLLOW,
     keep_outputs_split: bool = True,
+    uneven: bool = True,
 ) -> tuple[Graph, tuple[Layout, ...]]:
     """Make one rank's graph.
 
@@ -66,26 +67,36 @@ def shard(
         label of the loop index to split it by.
     keep_outputs_split : bool
         Whether an output may stay split; else it is gathered.
+    uneven : bool
+        Whether a chosen index may be dealt out in pieces that differ in length.
 
     Returns
     -------
     Graph, tuple of Layout
         The local graph, and how each of its outputs is laid out: Split or Replicate.
     """
-    return _Sharder(graph, axis, split_feeds, choose).run(keep_outputs_split)
+    return _Sharder(graph, axis, split_feeds, choose, uneven).run(keep_outputs_split)
 
 
 class _Sharder:
     def __init__(
-        self, graph: Graph, axis: MeshAxis, split_feeds: Collection[Value], choose: Choice
+        self,
+        graph: Graph,
+        axis: MeshAxis,
+        split_feeds: Collection[Value],
+        choose: Choice,
+        uneven: bool,
     ):
         self.graph = graph
         self.axis = axis
         self.split_feeds = set(split_feeds)
         self.choose = choose
+        self.uneven = uneven
         self.layout: dict[Value, Layout] = {}  # global value -> how it is made
         self.local: dict[tuple[Value, Layout], Value] = {}  # its local versions
-        self.batch = next((v.shape[0] for v in graph.inputs if v in self.split_feeds), 0)
+        self.batch = next(
+            (n for v in graph.inputs if v in self.split_feeds for n in v.shape[:1]), 0
+        )
         self.users: dict[Value, list[Node | None]] = defaultdict(list)
         for node in graph.nodes:
             for value in dict.fromkeys(node.inputs):
@@ -176,11 +187,19 @@ class _Sharder:
     def _by_label(self, node: Node, indices: Indices, label: Any) -> _Plan:
         operands = zip((*node.inputs, *node.outputs), (*indices.inputs, *indices.outputs))
         sizes = {v.shape[names.index(label)] for v, names in operands if label in names}
-        plan = assign(node, indices, label, min(sizes)) if sizes else None
+        units = min(sizes, default=0)
+        plan = assign(node, indices, label, units) if sizes else None
         if plan is None:
             raise ValueError(
                 f"shard: operation {node.op.name!r} of layer {node.scope!r} can't be split by "
                 f"index {label!r}; its indices are {indices.inputs} -> {indices.outputs}."
+            )
+        if units % self.axis.size and not self.uneven:
+            raise ValueError(
+                f"shard: operation {node.op.name!r} of layer {node.scope!r} can't be split by "
+                f"index {label!r}, of size {units}: only the batch may be split unevenly; "
+                f"expected a multiple of {self.axis.size}, the length of mesh axis "
+                f"{self.axis.name!r}."
             )
         return plan
 
@@ -202,7 +221,7 @@ class _Sharder:
 
     def _passes_partial(self, node: Node, layouts: list[Layout]) -> bool:
         partial = [v for v, layout in zip(node.inputs, layouts) if layout == PARTIAL]
-        if not partial or not _is_linear(node):
+        if not partial or not is_linear(node):
             return False
         if node.op.linear == "all":
             return len(partial) == len(layouts)
@@ -222,7 +241,7 @@ class _Sharder:
             taken = sum(v.spec.nbytes for v in node.inputs)
         else:
             taken = value.spec.nbytes
-        return _is_linear(node) and made <= max(taken, _SMALL)
+        return is_linear(node) and made <= max(taken, _SMALL)
 
     # -- making local nodes --------------------------------------------------------
 
@@ -330,7 +349,7 @@ def assign(node: Node, indices: Indices, label: Any, units: int) -> _Plan | None
     return inputs, outputs
 
 
-def _is_linear(node: Node) -> bool:
+def is_linear(node: Node) -> bool:
     """Say whether partial sums may pass: a cast to another kind of number rounds."""
     if not node.op.linear:
         return False
