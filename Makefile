@@ -53,7 +53,7 @@ docs: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 test-aarch64: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest tests/kernels/aarch64
+	UNIFLEXFLOW_REQUIRE_AARCH64=1 $(BIN)/python -m pytest tests/kernels/aarch64
 
 clean:
 	rm -rf build $(DEMO) docs/_build $(VENV)/*.stamp uniflexflow/_core/*.so
