@@ -4,6 +4,8 @@ import numpy as np
 from op_case import Case, distinct, given, real, truth, whole
 
 from uniflexflow import ops
+from uniflexflow.ir import apply
+from uniflexflow.ops.registry import OPS
 
 T = (2, 3, 4)
 
@@ -189,6 +191,19 @@ EINSUMS = {
 MATRICES = [
     *[Case(f"matmul {k}", ops.matmul, [real(*a), real(*b)], np.matmul, terms=70)
       for k, (a, b) in MATMULS.items()],
+    *[
+        Case(
+            f"dense {activation}",
+            lambda a, b, c, f=activation: apply(
+                OPS["dense"], a, b, c, transpose_a=False, transpose_b=True, activation=f
+            ),
+            [real(6, 4), real(5, 4), real(5)],
+            lambda a, b, c, f=activation: np.maximum(a @ b.T + c, 0 if f else -np.inf),
+            gradient=False,
+            terms=4,
+        )
+        for activation in (None, "relu")
+    ],
     Case("matmul integers", ops.matmul, [whole(3, 4), whole(4, 2)], np.matmul, gradient=False),
     *[Case(f"einsum {k}", lambda *x, k=k: ops.einsum(k, *x), [real(*s) for s in shapes],
            lambda *x, k=k: np.einsum(k, *x), terms=20) for k, shapes in EINSUMS.items()],

@@ -24,6 +24,10 @@ def to_text(graph: Graph) -> str:
     Each line is ``%number: dtype[shape] = op(%inputs) {attributes}  # scope``.
     """
     names: dict[Value, str] = {}
+
+    def name(value: Value) -> str:
+        return names.get(value) or repr(value)  # a broken graph is printed too
+
     lines = []
     for node in graph.nodes:
         for value in node.outputs:
@@ -34,10 +38,12 @@ def to_text(graph: Graph) -> str:
         elif node.op is CONSTANT:
             right = f"constant {_attr(node.attrs['array'])}"
         else:
-            args = ", ".join(names[v] for v in node.inputs)
+            args = ", ".join(name(v) for v in node.inputs)
             attrs = ", ".join(f"{k}={_attr(v)}" for k, v in node.attrs.items())
             right = f"{node.op.name}({args})" + (f" {{{attrs}}}" if attrs else "")
         lines.append(f"{left} = {right}" + (f"  # {node.scope}" if node.scope else ""))
-    lines += [f"return {', '.join(names[v] for v in graph.outputs)}"]
-    lines += [f"update {names.get(var, var.node.attrs['name'])} <- {names[new]}" for var, new in graph.updates]
+    lines.append(f"return {', '.join(name(v) for v in graph.outputs)}")
+    for variable, new in graph.updates:
+        target = names.get(variable) or variable.node.attrs.get("name") or repr(variable)
+        lines.append(f"update {target} <- {name(new)}")
     return "\n".join(lines)

@@ -62,5 +62,6 @@ def verify(graph: Graph) -> Graph:
     for value in graph.inputs:
         _require(value.node.op is INPUT, f"Graph input {value!r} is not a leaf.", graph)
     for value in graph.outputs:
-        _require(value.node.op in (INPUT, CONSTANT) or value in made, f"{value!r} is not made.", graph)
+        known = value.node.op in (INPUT, CONSTANT) or value in made
+        _require(known, f"{value!r} is not made.", graph)
     return graph

@@ -133,6 +133,7 @@ def _reduce_indices(node: Node) -> Indices:
     )
 
 
+# y = sum (or max) over axes of one register of a chain
 CHAIN_REDUCE = primitive(
     "chain_reduce",
     infer=_reduce_infer,

@@ -113,6 +113,7 @@ def _dense_indices(node: Node) -> Indices:
     return Indices((*product.inputs, ("n",)), product.outputs, contraction=None)
 
 
+# C[b.., m, n] = f(sum over k of A[b.., m, k] B[b.., k, n] + bias[n]), f = relu or nothing
 DENSE = primitive(
     "dense",
     infer=_dense_infer,

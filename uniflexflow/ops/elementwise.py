@@ -301,6 +301,7 @@ def _where_gradient(node: Node, g: Value) -> tuple[Value | None, ...]:
     )
 
 
+# y = a where the condition holds, else b
 WHERE = primitive(
     "where",
     infer=_where_infer,
@@ -309,6 +310,8 @@ WHERE = primitive(
     indices=_indices,
     elementwise=True,
 )
+# y = x in another dtype: a float loses its fraction in an integer (NaN and numbers outside
+# of the dtype give any integer), and is true in a bool if it is not 0
 CAST = primitive(
     "cast",
     infer=lambda x, *, dtype: TensorSpec(x.shape, dtype),
@@ -320,6 +323,7 @@ CAST = primitive(
     linear="all",
     elementwise=True,
 )
+# y = x, a constant for derivatives
 STOP_GRADIENT = primitive(
     "stop_gradient",
     infer=lambda x: x,

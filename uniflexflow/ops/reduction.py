@@ -84,6 +84,7 @@ def _extreme_gradient(node: Node, g: Value) -> tuple[Value]:
     return (hit * reshape(g / count, _with_ones(x.shape, axes)),)
 
 
+# y = sum of x over axes
 SUM = primitive(
     "sum",
     infer=_sum_infer,
@@ -92,6 +93,7 @@ SUM = primitive(
     indices=_indices("sum"),
     linear="all",
 )
+# y = largest (smallest) x over axes; NaN if there is one
 MAX = primitive(
     "max",
     infer=_extreme_infer("max"),

@@ -71,6 +71,7 @@ def _local_shape(
     return {**attrs, "shape": local_outputs[0].shape}
 
 
+# y = the elements of x, in row-major order, in another shape
 RESHAPE = primitive(
     "reshape",
     infer=_reshape_infer,
@@ -83,6 +84,7 @@ RESHAPE = primitive(
 
 # -- transpose, broadcast_to -------------------------------------------------------
 
+# axis i of y is axis axes[i] of x
 TRANSPOSE = primitive(
     "transpose",
     infer=lambda x, *, axes: TensorSpec(tuple([x.shape[a] for a in axes]), x.dtype),
@@ -110,6 +112,7 @@ def _broadcast_to_indices(node: Node) -> Indices:
     return Indices((tuple(labels),), (tuple(range(len(out))),))
 
 
+# y[.., i, ..] = x[.., i or 0, ..]; missing axes come first
 BROADCAST_TO = primitive(
     "broadcast_to",
     infer=_broadcast_to_infer,
