@@ -13,15 +13,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))
 
-from all_cases import CASES, IDS  # noqa: E402
-from oracle import float_places, gradient_of, scalar  # noqa: E402
+from all_cases import CASES, IDS
+from oracle import float_places, gradient_of, scalar
 
-from uniflexflow.compiler import Traced  # noqa: E402
-from uniflexflow.ir import Graph, Node, leaf  # noqa: E402
-from uniflexflow.parallel.layout import PARTIAL, Split  # noqa: E402
-from uniflexflow.parallel.mesh import Mesh, MeshAxis  # noqa: E402
-from uniflexflow.passes.shard import assign, is_linear, shard  # noqa: E402
-from uniflexflow.runtime import lockstep, reference  # noqa: E402
+from uniflexflow.compiler import Traced
+from uniflexflow.ir import Graph, Node, leaf
+from uniflexflow.parallel.layout import PARTIAL, Split
+from uniflexflow.parallel.mesh import Mesh, MeshAxis
+from uniflexflow.passes.shard import assign, is_linear, shard
+from uniflexflow.runtime import lockstep, reference
 
 SIZE = 3
 MESH = Mesh((("data", SIZE),))

@@ -267,3 +267,21 @@ def test_a_feed_without_rows_can_not_be_split(shape):
     axis = Strategy().mesh_for(2).axis("data", 0)
     with pytest.raises(ValueError, match="has no rows to split"):
         shard(traced.graph, axis, traced.graph.inputs)
+
+
+def test_what_is_summed_in_place_has_no_other_reader():
+    from uniflexflow.ir import Graph, apply, leaf
+    from uniflexflow.ops.registry import OPS
+    from uniflexflow.parallel.layout import PARTIAL
+    from uniflexflow.parallel.reshard import reshard
+    from uniflexflow.passes.bucket import bucket
+
+    axis = Strategy().mesh_for(2).axis("data", 0)
+    x = leaf((4,), "float64", "x")
+    own = apply(OPS["negative"], x)
+    view = apply(OPS["reshape"], own, shape=(2, 2))
+    alone = apply(OPS["negative"], x)
+    sums = [reshard(v, PARTIAL, v.shape, axis) for v in (x, view, alone)]
+    graph = bucket(Graph(inputs=(x,), outputs=(*sums, own)))
+    start = next(n for n in graph.nodes if n.op.name == "allreduce_start")
+    assert [v.node.op.name for v in start.inputs] == ["stop_gradient", "stop_gradient", "negative"]

@@ -15,13 +15,15 @@ Decisions depend on global shapes only: every rank forms the same buckets in one
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from uniflexflow.ir import CONSTANT, INPUT, Graph, Node, Value, apply, scope
+from uniflexflow.ops.registry import OPS
 from uniflexflow.parallel.layout import PARTIAL
 from uniflexflow.parallel.mesh import MeshAxis
 from uniflexflow.parallel.reshard import ALLREDUCE_START, ALLREDUCE_WAIT, RESHARD
+from uniflexflow.passes.materialize import VIEWS
 
 #: Bytes in one bucket; a larger tensor is a bucket of its own.
 CAPACITY = 16 << 20
@@ -36,6 +38,7 @@ class _Bucket:
 
     axis: MeshAxis
     members: list[Node] = field(default_factory=list)
+    inputs: list[Value] = field(default_factory=list)
     token: Value | None = None
 
     @property
@@ -85,6 +88,9 @@ class _Scheduler:
         self.limit = max(capacity // _FIRST, 1)
         self.height = _heights(graph)
         self.env: dict[Value, Value] = {}
+        self.uses: Counter[Value] = Counter(
+            [*graph.roots, *[v for node in graph.nodes for v in node.inputs]]
+        )
         self.position = {node.id: i for i, node in enumerate(graph.nodes)}
         self.users: dict[int, list[Node]] = defaultdict(list)
         self.missing: dict[int, int] = {}
@@ -149,16 +155,25 @@ class _Scheduler:
         self.filling = {k: b for k, b in self.filling.items() if b is not bucket}
         if bucket.nbytes >= self.limit:
             self.limit = self.capacity
-        inputs = [self.env[node.inputs[0]] for node in bucket.members]
         with scope(bucket.members[-1].scope):
-            bucket.token = apply(ALLREDUCE_START, *inputs, axis=bucket.axis)
+            bucket.inputs = [self._own(node.inputs[0]) for node in bucket.members]
+            bucket.token = apply(ALLREDUCE_START, *bucket.inputs, axis=bucket.axis)
         self.travelling.append(bucket)
+
+    def _own(self, value: Value) -> Value:
+        """Return a tensor that may be summed in place: a copy if its bytes have other users."""
+        part = value
+        while self.uses[part] == 1 and part.node.op.name in VIEWS:
+            part = part.node.inputs[0]
+        new = self.env[value]
+        if self.uses[part] > 1 or part.is_leaf:
+            new = apply(OPS["stop_gradient"], new)
+        return new
 
     def _wait(self, bucket: _Bucket) -> None:
         self.travelling.remove(bucket)
-        inputs = [self.env[node.inputs[0]] for node in bucket.members]
         with scope(bucket.members[-1].scope):
-            made = apply(ALLREDUCE_WAIT, bucket.token, *inputs, axis=bucket.axis)
+            made = apply(ALLREDUCE_WAIT, bucket.token, *bucket.inputs, axis=bucket.axis)
         for node, value in zip(bucket.members, made if isinstance(made, tuple) else (made,)):
             self.env[node.outputs[0]] = value
             self._done(node)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from uniflexflow.ir import Graph, Value, apply
 from uniflexflow.ops.registry import OPS
 
-_VIEWS = ("reshape", "slice")
+VIEWS = ("reshape", "slice")
 
 
 def _origin(value: Value) -> Value:
-    while value.node.op.name in _VIEWS:
+    while value.node.op.name in VIEWS:
         value = value.node.inputs[0]
     return value
 
