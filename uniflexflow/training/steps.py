@@ -144,6 +144,27 @@ class TrainingSteps:
         """Return the arguments of ``compile`` as they were given."""
         return dict(self._require_compiled("compile_arguments").arguments)
 
+    def get_compile_config(self) -> dict[str, Any] | None:
+        """Return what ``compile`` was given, as a model file can hold it."""
+        from uniflexflow.saving.serialization import serialize_keras_object
+
+        if self._compiled is None:
+            return None
+        own = ("auto_scale_loss", "distribution")  # not in Keras's files
+        arguments = {k: v for k, v in self._compiled.arguments.items() if k not in own}
+        return serialize_keras_object(arguments)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compile as ``get_compile_config`` says; build the optimizer if the model is built."""
+        from uniflexflow.saving.serialization import deserialize_keras_object
+
+        # how Keras runs a step is no part of the training
+        ways = ("run_eagerly", "jit_compile")
+        arguments = {k: v for k, v in config.items() if k not in ways}
+        self.compile(**deserialize_keras_object(arguments))
+        if self.optimizer is not None and self.built:  # type: ignore[attr-defined]
+            self.optimizer.build(self.trainable_variables)  # type: ignore[attr-defined]
+
     # -- metrics -----------------------------------------------------------------------
 
     @property
