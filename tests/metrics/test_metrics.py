@@ -203,6 +203,7 @@ for key, (name, args, weighted, data) in inputs["cases"].items():
 """
 
 
+@pytest.mark.slow
 @needs_keras
 def test_keras_gives_the_same():
     cases = {
@@ -214,10 +215,9 @@ def test_keras_gives_the_same():
     for (i, weighted), expected in run_keras(KERAS, cases=cases).items():
         case = CASES[i]
         got = run(make(case), batches(case[2], seed=5), weighted)
-        # Keras computes the score of some metrics in float32
-        tolerance = 1e-6 if "IoU" in case[0] or case[0] == "R2Score" else 1e-11
+        # Keras takes means in float32
         np.testing.assert_allclose(
-            got, expected, rtol=tolerance, atol=1e-12, err_msg=f"{IDS[i]} weighted={weighted}"
+            got, expected, rtol=3e-6, atol=1e-6, err_msg=f"{IDS[i]} weighted={weighted}"
         )
 
 
@@ -368,6 +368,9 @@ def test_directions():
     up = {"Accuracy", "AUC", "Precision", "Recall", "CosineSimilarity", "R2Score", "F1Score"}
     for case in CASES:
         direction = make(case)._direction
+        if "Positives" in case[0] or "Negatives" in case[0]:
+            assert direction is None  # neither way is better
+            continue
         assert direction in ("up", "down")
         if case[0] in up:
             assert direction == "up"

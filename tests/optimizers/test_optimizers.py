@@ -210,6 +210,7 @@ for key, (name, args, weights, grads) in inputs["cases"].items():
 """
 
 
+@pytest.mark.slow
 @needs_keras
 def test_keras_gives_the_same():
     weights, grads = start()
@@ -278,6 +279,7 @@ for key, (name, args) in inputs["cases"].items():
 """
 
 
+@pytest.mark.slow
 @needs_keras
 def test_keras_schedules_give_the_same():
     for key, expected in run_keras(KERAS_SCHEDULES, cases=SCHEDULES).items():

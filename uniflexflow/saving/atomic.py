@@ -109,7 +109,11 @@ def _keep(path: str, keep_as: str) -> None:
     except OSError:  # a file system without hard links: for a moment only the kept one is there
         os.replace(path, keep_as)
         return
-    os.replace(other, keep_as)
+    try:
+        os.replace(other, keep_as)
+    except BaseException:
+        os.remove(other)
+        raise
 
 
 def on_root(action: Callable[[], Any]) -> Any:

@@ -4,8 +4,8 @@ HDF5 readers see a plain file of contiguous datasets; they don't look behind its
 seal lists where each dataset lies, so that damage is found, and named, without trusting
 any of HDF5's own structures.
 
-Layout: HDF5 file, JSON list, then 16 + 32 + 8 bytes: magic, SHA-256 of all before it, and
-the length of the JSON.
+Layout: HDF5 file, JSON list, then 16 + 8 + 32 bytes: magic, the length of the JSON, and the
+SHA-256 of all before it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import h5py
 import numpy as np
 
 MAGIC = b"UniFlexFlow-seal"
-_FOOT = len(MAGIC) + 32 + 8
+_FOOT = len(MAGIC) + 8 + 32
 _CHUNK = 1 << 22
 
 
@@ -44,10 +44,11 @@ def write_sealed(
             offset = dataset.id.get_offset() if array.nbytes else 0
             places.append([path, offset, array.nbytes, zlib.crc32(np.ascontiguousarray(array))])
     listed = json.dumps({"size": image.getbuffer().nbytes, "datasets": places}).encode()
+    tail = listed + MAGIC + struct.pack("<Q", len(listed))
     digest = hashlib.sha256(image.getbuffer())
-    digest.update(listed)
+    digest.update(tail)
     file.write(image.getbuffer())
-    file.write(listed + MAGIC + digest.digest() + struct.pack("<Q", len(listed)))
+    file.write(tail + digest.digest())
 
 
 def verify(path: str) -> None:
@@ -69,14 +70,14 @@ def verify(path: str) -> None:
                 f"{path!r} has no seal at its end: it is cut off, damaged, or was written by "
                 "another program"
             )
-        (length,) = struct.unpack("<Q", foot[-8:])
+        (length,) = struct.unpack("<Q", foot[len(MAGIC) : -32])
         file.seek(0)
-        digest, left = hashlib.sha256(), size - _FOOT
+        digest, left = hashlib.sha256(), size - 32
         while left > 0:
             chunk = file.read(min(_CHUNK, left))
             digest.update(chunk)
             left -= len(chunk)
-        if digest.digest() != foot[len(MAGIC) : -8]:
+        if digest.digest() != foot[-32:]:
             raise DamagedFileError(f"{path!r} is damaged: {_what(file, size, length)}")
 
 

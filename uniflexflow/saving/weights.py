@@ -209,9 +209,12 @@ def _optimizer_state(file: h5py.File, model: Any, path: str, where: str) -> list
     if group is None:
         return []
     optimizer = model.optimizer
-    if not optimizer.built:
-        optimizer.build(model.trainable_variables)
+    if not optimizer.built and len(group) != len(optimizer.variables):
+        optimizer.build(model.trainable_variables)  # as it was when it was saved
     variables = optimizer.variables
+    if len(group) < len(variables):  # it was saved before its first step: there are no slots
+        first = [v for v in variables if v.name in ("iteration", "learning_rate")]
+        variables = first if len(group) == len(first) else variables
     try:
         if len(group) != len(variables):
             raise ValueError(
