@@ -65,6 +65,8 @@ SLICING = [
     Case("slice_update", lambda x, u: ops.slice_update(x, (0, 1, 1), u), [real(*T), real(2, 1, 2)],
          lambda x, u: np.concatenate(
              [x[:, :1], np.concatenate([x[:, 1:2, :1], u, x[:, 1:2, 3:]], 2), x[:, 2:]], 1)),
+    same("diff"),
+    same("diff", 2, axis=1),
     same("flip"), same("flip", 1), same("flip", (0, 2)),
     same("pad", 1), same("pad", (1, 2)), same("pad", ((0, 0), (1, 0), (2, 3))),
     same("pad", ((0, 0), (1, 2), (2, 0)), mode="reflect"),
@@ -159,6 +161,13 @@ ORDER = [
 ]  # fmt: skip
 
 CREATION = [
+    Case(
+        "digitize",
+        lambda x, b: ops.digitize(x, b),
+        [given([0.0, 1.0, 2.5]), given([1.0, 2.0])],
+        np.digitize,
+        gradient=False,
+    ),
     Case("zeros_like", ops.zeros_like, [real(*T)], np.zeros_like, gradient=False),
     Case("ones_like", ops.ones_like, [real(*T)], np.ones_like, gradient=False),
     Case("full_like", with_(ops.full_like, 3), [real(*T)], with_(np.full_like, 3), gradient=False),

@@ -1,6 +1,7 @@
 """Guards: nothing is in the tables of operations without its proof and its words."""
 
 import ast
+import importlib
 import inspect
 from pathlib import Path
 
@@ -111,7 +112,7 @@ def modules_with_names():
     for path in sorted(OPS_ROOM.glob("*.py")):
         if path.stem in ("__init__", "random", "chain"):
             continue
-        module = getattr(__import__(f"uniflexflow.ops.{path.stem}"), "ops").__dict__.get(path.stem)
+        module = importlib.import_module(f"uniflexflow.ops.{path.stem}")
         if hasattr(module, "__all__"):
             yield module
 

@@ -138,6 +138,7 @@ from uniflexflow.ops.numeric import (
     clip,
     cosh,
     deg2rad,
+    divide_no_nan,
     exp2,
     isclose,
     isinf,
@@ -154,6 +155,8 @@ from uniflexflow.ops.numeric import (
 from uniflexflow.ops.pooling import average_pool, max_pool
 from uniflexflow.ops.reduction import (
     all,
+    amax,
+    amin,
     any,
     argmax,
     argmin,
@@ -179,14 +182,35 @@ from uniflexflow.ops.shaping import (
     transpose,
 )
 from uniflexflow.ops.slicing import concatenate, flip, get_item, pad, slice, split, stack
-from uniflexflow.ops.sorting import argsort, cumsum, in_top_k, median, searchsorted, sort, top_k
-from uniflexflow.ops.tiling import append, hstack, repeat, roll, slice_update, tile, unstack, vstack
+from uniflexflow.ops.sorting import (
+    argsort,
+    cumsum,
+    digitize,
+    in_top_k,
+    median,
+    searchsorted,
+    sort,
+    top_k,
+)
+from uniflexflow.ops.tiling import (
+    append,
+    diff,
+    hstack,
+    repeat,
+    roll,
+    slice_update,
+    tile,
+    unstack,
+    vstack,
+)
 
 __all__ = [
     "abs",
     "absolute",
     "add",
     "all",
+    "amax",
+    "amin",
     "any",
     "append",
     "arange",
@@ -218,7 +242,10 @@ __all__ = [
     "depthwise_conv",
     "diag",
     "diagonal",
+    "diff",
+    "digitize",
     "divide",
+    "divide_no_nan",
     "dot",
     "dot_product_attention",
     "einsum",

@@ -35,6 +35,7 @@ __all__ = [
     "clip",
     "cosh",
     "deg2rad",
+    "divide_no_nan",
     "exp2",
     "isclose",
     "isinf",
@@ -117,6 +118,14 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike) -> Any:
     distance = abs(a - b)
     # equal infinities have no distance
     return where(isfinite(distance), high + log1p(exp(-distance)), high)
+
+
+@op
+def divide_no_nan(x1: ArrayLike, x2: ArrayLike) -> Any:
+    """Return x1 / x2, and 0 where x2 is 0, element by element; the gradient there is 0 too."""
+    a, b = meet(x1, x2)
+    empty = equal(b, 0)
+    return where(empty, 0.0, a / where(empty, 1, b))
 
 
 @op

@@ -21,6 +21,8 @@ from uniflexflow.ops.slicing import CONCATENATE, slice_axis
 
 __all__ = [
     "all",
+    "amax",
+    "amin",
     "any",
     "argmax",
     "argmin",
@@ -198,6 +200,9 @@ def max(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
 def min(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
     """Return the smallest element over axes; NaN if there is one."""
     return _extreme(MIN, as_value(x), axis, keepdims)
+
+
+amax, amin = max, min
 
 
 def _arg(row: OpDef, x: Value, axis: int | None, keepdims: bool) -> Value:

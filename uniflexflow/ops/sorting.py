@@ -22,6 +22,7 @@ from uniflexflow.ops.slicing import slice_axis
 __all__ = [
     "argsort",
     "cumsum",
+    "digitize",
     "in_top_k",
     "median",
     "searchsorted",
@@ -180,3 +181,12 @@ def searchsorted(sorted_sequence: ArrayLike, values: ArrayLike, side: str = "lef
     column = expand_dims(values, values.ndim)
     below = edges < column if side == "left" else edges <= column
     return sum_over(cast_to(below, "int32"), -1)
+
+
+@op
+def digitize(x: ArrayLike, bins: ArrayLike) -> Any:
+    """Return for each element the number of bin edges not above it, as int32.
+
+    ``bins`` is a rising vector.
+    """
+    return searchsorted(bins, x, side="right")

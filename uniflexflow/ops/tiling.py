@@ -18,6 +18,7 @@ from uniflexflow.ops.slicing import CONCATENATE, PAD, box, concatenate, slice_ax
 
 __all__ = [
     "append",
+    "diff",
     "hstack",
     "repeat",
     "roll",
@@ -128,3 +129,16 @@ def roll(x: ArrayLike, shift: int | Sequence[int], axis: int | Sequence[int] | N
         if cut:
             x = apply(CONCATENATE, slice_axis(x, a, cut, n), slice_axis(x, a, 0, cut), axis=a)
     return x
+
+
+@op
+def diff(a: ArrayLike, n: int = 1, axis: int = -1) -> Any:
+    """Return the differences of neighbours along an axis, taken n times."""
+    a = as_value(a)
+    axis = normalize_axis("diff", axis, a.ndim)
+    for _ in range(n):
+        size = a.shape[axis]
+        if size == 0:
+            break
+        a = slice_axis(a, axis, 1, size) - slice_axis(a, axis, 0, size - 1)
+    return a
