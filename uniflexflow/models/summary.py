@@ -12,6 +12,7 @@ from typing import Any
 from uniflexflow import tree
 from uniflexflow.layers.base import Layer
 from uniflexflow.ops.symbolic import KerasTensor
+from uniflexflow.parallel import world
 
 
 def readable_size(nbytes: float) -> str:
@@ -218,6 +219,8 @@ def print_summary(
     if slots:
         lines.append(_counted("Optimizer params", slots))
     if print_fn is None:
+        if world().rank != 0:
+            return
         # as wide as asked for, also where the output is no terminal
         console = Console(highlight=False, width=None if sys.stdout.isatty() else line_length)
         if console.width < line_length:
