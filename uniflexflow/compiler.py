@@ -123,8 +123,8 @@ class Step:
         self.distributed: Distributed | None = None
         graph = _run_passes(BEFORE_SHARDING, traced.graph)
         if any(traced.split) and world().size > 1:
-            synchronize(traced.variables)
             self.distributed = distribute(graph, traced.split, distribution)
+            synchronize(traced.variables)  # the same ones everywhere, as is known now
             graph = self.distributed.graph
         graph = _run_passes(AFTER_SHARDING, graph)
         if self.distributed is not None:
