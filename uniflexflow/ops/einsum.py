@@ -169,8 +169,8 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Any:
 
     Examples
     --------
-    >>> einsum("ij,j->i", np.eye(2), np.array([3.0, 4.0]))
-    array([3., 4.])
+    >>> einsum("ij,j->i", [[1.0, 2.0], [0.0, 1.0]], [3.0, 4.0])
+    array([11.,  4.], dtype=float32)
     """
     if not operands:
         raise ValueError("einsum: expected at least one operand; received none.")

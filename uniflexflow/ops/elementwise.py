@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from uniflexflow.ir import Indices, Node, OpDef, TensorSpec, Value, apply
+from uniflexflow.ir import Node, OpDef, TensorSpec, Value, apply
 from uniflexflow.ops.dispatch import as_value, cast_to, meet, op
-from uniflexflow.ops.dtypes import DTYPES, canonical_dtype, floatx, is_float
+from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float
+from uniflexflow.ops.elementwise_rules import elementwise_indices, row, same_dtype, unary
 from uniflexflow.ops.registry import primitive
 from uniflexflow.ops.shape_rules import broadcast_shapes, sum_to
 
@@ -68,99 +69,6 @@ __all__ = [
     "where",
 ]
 
-# -- rules shared by all rows ------------------------------------------------------
-
-
-def _indices(node: Node) -> Indices:
-    """Dimension i of the output is index i; broadcast dimensions have none."""
-    out = node.outputs[0].shape
-    ndim = len(out)
-
-    def labels(shape: tuple[int, ...]) -> tuple[Any, ...]:
-        extra = ndim - len(shape)
-        return tuple(i + extra if n == out[i + extra] else None for i, n in enumerate(shape))
-
-    return Indices(tuple(labels(v.shape) for v in node.inputs), (labels(out),))
-
-
-def _same_dtype(name: str, specs: tuple[TensorSpec, ...]) -> str:
-    dtype = specs[0].dtype
-    for spec in specs:
-        if spec.dtype != dtype:
-            raise TypeError(
-                f"{name}: operands must share one dtype; received "
-                f"{', '.join(s.dtype for s in specs)}."
-            )
-    return dtype
-
-
-#: NumPy's letter for the kind of each dtype
-_KINDS = {name: np.dtype(name).kind for name in DTYPES}
-
-
-def _infer(
-    name: str, out_dtype: str | None = None, kinds: str = "fiub"
-) -> Callable[..., TensorSpec]:
-    """``kinds`` are the letters of the dtypes that the operation takes."""
-
-    def infer(*specs: TensorSpec) -> TensorSpec:
-        dtype = _same_dtype(name, specs)
-        if _KINDS[dtype] not in kinds:
-            raise TypeError(f"{name}: the operation is not defined on {dtype}.")
-        shape = specs[0].shape
-        if any([s.shape != shape for s in specs]):
-            shape = broadcast_shapes(name, *[s.shape for s in specs])
-        return TensorSpec(shape, out_dtype or dtype)
-
-    return infer
-
-
-def _row(
-    name: str,
-    reference: Callable[..., Any],
-    derivative: Callable[..., tuple[Value | None, ...]] | None,
-    out_dtype: str | None = None,
-    linear: str = "",
-    kinds: str = "fiu",
-) -> OpDef:
-    """Define one operation.
-
-    ``derivative(node, g)`` gives one Value or None per input, not yet summed over
-    broadcast axes.
-    """
-
-    def gradient(node: Node, g: Value) -> tuple[Value | None, ...]:
-        assert derivative is not None  # noqa: S101 - `gradient` is None without it
-        grads = derivative(node, g)
-        return tuple(None if d is None else sum_to(d, v.shape) for d, v in zip(grads, node.inputs))
-
-    return primitive(
-        name,
-        infer=_infer(name, out_dtype, kinds),
-        reference=reference,
-        gradient=gradient if derivative is not None else None,
-        indices=_indices,
-        linear=linear,
-        elementwise=True,
-    )
-
-
-def _unary(
-    name: str,
-    reference: Callable[..., Any],
-    derivative: Callable[[Value, Value, Value], Value] | None,
-    **rules: Any,
-) -> OpDef:
-    """``derivative(x, y, g)`` is the gradient of y = f(x), times g; None if it is 0."""
-    if derivative is None:
-        return _row(name, reference, lambda node, g: (None,), **rules)
-    return _row(
-        name,
-        reference,
-        lambda node, g: (derivative(node.inputs[0], node.outputs[0], g),),
-        **rules,
-    )
-
 
 def _erf(x: np.ndarray) -> np.ndarray:
     # NumPy has no erf, so one number at a time
@@ -178,51 +86,51 @@ def _softplus(x: np.ndarray) -> np.ndarray:
 
 # -- the rows ----------------------------------------------------------------------
 
-NEGATIVE = _unary("negative", np.negative, lambda x, y, g: -g, linear="all")
-ABS = _unary("abs", np.abs, lambda x, y, g: g * sign(x))
-SIGN = _unary("sign", np.sign, None)
-EXP = _unary("exp", np.exp, lambda x, y, g: g * y, kinds="f")
-EXPM1 = _unary("expm1", np.expm1, lambda x, y, g: g * (y + 1), kinds="f")
-LOG = _unary("log", np.log, lambda x, y, g: g / x, kinds="f")
-LOG1P = _unary("log1p", np.log1p, lambda x, y, g: g / (x + 1), kinds="f")
-SQRT = _unary("sqrt", np.sqrt, lambda x, y, g: g * 0.5 / y, kinds="f")
-RSQRT = _unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda x, y, g: g * -0.5 * y / x, kinds="f")
-RECIPROCAL = _unary("reciprocal", lambda x: 1 / x, lambda x, y, g: -g * y * y, kinds="f")
-SQUARE = _unary("square", np.square, lambda x, y, g: g * 2 * x)
-SIN = _unary("sin", np.sin, lambda x, y, g: g * cos(x), kinds="f")
-COS = _unary("cos", np.cos, lambda x, y, g: -g * sin(x), kinds="f")
-TANH = _unary("tanh", np.tanh, lambda x, y, g: g * (1 - y * y), kinds="f")
-SIGMOID = _unary("sigmoid", _sigmoid, lambda x, y, g: g * y * (1 - y), kinds="f")
-SOFTPLUS = _unary("softplus", _softplus, lambda x, y, g: g * sigmoid(x), kinds="f")
-ERF = _unary("erf", _erf, lambda x, y, g: g * (2 / math.sqrt(math.pi)) * exp(-x * x), kinds="f")
-RELU = _unary(
+NEGATIVE = unary("negative", np.negative, lambda x, y, g: -g, linear="all")
+ABS = unary("abs", np.abs, lambda x, y, g: g * sign(x))
+SIGN = unary("sign", np.sign, None)
+EXP = unary("exp", np.exp, lambda x, y, g: g * y, kinds="f")
+EXPM1 = unary("expm1", np.expm1, lambda x, y, g: g * (y + 1), kinds="f")
+LOG = unary("log", np.log, lambda x, y, g: g / x, kinds="f")
+LOG1P = unary("log1p", np.log1p, lambda x, y, g: g / (x + 1), kinds="f")
+SQRT = unary("sqrt", np.sqrt, lambda x, y, g: g * 0.5 / y, kinds="f")
+RSQRT = unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda x, y, g: g * -0.5 * y / x, kinds="f")
+RECIPROCAL = unary("reciprocal", lambda x: 1 / x, lambda x, y, g: -g * y * y, kinds="f")
+SQUARE = unary("square", np.square, lambda x, y, g: g * 2 * x)
+SIN = unary("sin", np.sin, lambda x, y, g: g * cos(x), kinds="f")
+COS = unary("cos", np.cos, lambda x, y, g: -g * sin(x), kinds="f")
+TANH = unary("tanh", np.tanh, lambda x, y, g: g * (1 - y * y), kinds="f")
+SIGMOID = unary("sigmoid", _sigmoid, lambda x, y, g: g * y * (1 - y), kinds="f")
+SOFTPLUS = unary("softplus", _softplus, lambda x, y, g: g * sigmoid(x), kinds="f")
+ERF = unary("erf", _erf, lambda x, y, g: g * (2 / math.sqrt(math.pi)) * exp(-x * x), kinds="f")
+RELU = unary(
     "relu",
     lambda x: np.maximum(x, 0),
     lambda x, y, g: apply(RELU_GRADIENT, g, y),
 )
-FLOOR = _unary("floor", np.floor, None, kinds="f")
-CEIL = _unary("ceil", np.ceil, None, kinds="f")
-ROUND = _unary("round", np.round, None, kinds="f")
-LOGICAL_NOT = _unary("logical_not", np.logical_not, None, kinds="b")
-ISNAN = _unary("isnan", np.isnan, None, out_dtype="bool", kinds="f")
-ISFINITE = _unary("isfinite", np.isfinite, None, out_dtype="bool", kinds="f")
+FLOOR = unary("floor", np.floor, None, kinds="f")
+CEIL = unary("ceil", np.ceil, None, kinds="f")
+ROUND = unary("round", np.round, None, kinds="f")
+LOGICAL_NOT = unary("logical_not", np.logical_not, None, kinds="b")
+ISNAN = unary("isnan", np.isnan, None, out_dtype="bool", kinds="f")
+ISFINITE = unary("isfinite", np.isfinite, None, out_dtype="bool", kinds="f")
 
 # relu_gradient(g, y) = g where y > 0, else 0; linear in g
-RELU_GRADIENT = _row(
+RELU_GRADIENT = row(
     "relu_gradient",
     lambda g, y: np.where(y > 0, g, np.zeros_like(g)),
     lambda node, gg: (apply(RELU_GRADIENT, gg, node.inputs[1]), None),
 )
 
-ADD = _row("add", np.add, lambda node, g: (g, g), linear="all")
-SUBTRACT = _row("subtract", np.subtract, lambda node, g: (g, -g), linear="all")
-MULTIPLY = _row(
+ADD = row("add", np.add, lambda node, g: (g, g), linear="all")
+SUBTRACT = row("subtract", np.subtract, lambda node, g: (g, -g), linear="all")
+MULTIPLY = row(
     "multiply",
     np.multiply,
     lambda node, g: (g * node.inputs[1], g * node.inputs[0]),
     linear="one",
 )
-DIVIDE = _row(
+DIVIDE = row(
     "divide",
     np.divide,
     lambda node, g: (g / node.inputs[1], -g * node.outputs[0] / node.inputs[1]),
@@ -249,7 +157,7 @@ def _power_derivative(node: Node, g: Value) -> tuple[Value, Value]:
 
 
 # whole numbers with a negative exponent: the fraction is cut, 1/0 gives 0
-POWER = _row("power", _power_reference, _power_derivative)
+POWER = row("power", _power_reference, _power_derivative)
 
 
 def _pick(node: Node, g: Value, first: Value) -> tuple[Value, Value]:
@@ -260,11 +168,11 @@ def _pick(node: Node, g: Value, first: Value) -> tuple[Value, Value]:
     return g * share, g * (1 - share)
 
 
-MAXIMUM = _row("maximum", np.maximum, lambda n, g: _pick(n, g, n.inputs[0] > n.inputs[1]))
-MINIMUM = _row("minimum", np.minimum, lambda n, g: _pick(n, g, n.inputs[0] < n.inputs[1]))
+MAXIMUM = row("maximum", np.maximum, lambda n, g: _pick(n, g, n.inputs[0] > n.inputs[1]))
+MINIMUM = row("minimum", np.minimum, lambda n, g: _pick(n, g, n.inputs[0] < n.inputs[1]))
 # whole numbers divided by 0 give 0, as NumPy has it
-FLOOR_DIVIDE = _row("floor_divide", np.floor_divide, lambda node, g: (None, None))
-MOD = _row(
+FLOOR_DIVIDE = row("floor_divide", np.floor_divide, lambda node, g: (None, None))
+MOD = row(
     "mod",
     np.mod,
     lambda n, g: (g, -g * floor_divide(n.inputs[0], n.inputs[1])),
@@ -272,7 +180,7 @@ MOD = _row(
 
 
 def _comparison(name: str, reference: Callable[..., Any], kinds: str = "fiub") -> OpDef:
-    return _row(name, reference, lambda node, g: (None, None), out_dtype="bool", kinds=kinds)
+    return row(name, reference, lambda node, g: (None, None), out_dtype="bool", kinds=kinds)
 
 
 EQUAL = _comparison("equal", np.equal)
@@ -288,7 +196,7 @@ LOGICAL_OR = _comparison("logical_or", np.logical_or, kinds="b")
 def _where_infer(condition: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
     if condition.dtype != "bool":
         raise TypeError(f"where: the condition must be bool; received {condition.dtype}.")
-    dtype = _same_dtype("where", (a, b))
+    dtype = same_dtype("where", (a, b))
     return TensorSpec(broadcast_shapes("where", condition.shape, a.shape, b.shape), dtype)
 
 
@@ -307,7 +215,7 @@ WHERE = primitive(
     infer=_where_infer,
     reference=np.where,
     gradient=_where_gradient,
-    indices=_indices,
+    indices=elementwise_indices,
     elementwise=True,
 )
 # y = x in another dtype: a float loses its fraction in an integer (NaN and numbers outside
@@ -319,7 +227,7 @@ CAST = primitive(
     gradient=lambda node, g: (
         apply(CAST, g, dtype=node.inputs[0].dtype) if is_float(node.inputs[0].dtype) else None,
     ),
-    indices=_indices,
+    indices=elementwise_indices,
     linear="all",
     elementwise=True,
 )
@@ -329,7 +237,7 @@ STOP_GRADIENT = primitive(
     infer=lambda x: x,
     reference=lambda x: x,
     gradient=lambda node, g: (None,),
-    indices=_indices,
+    indices=elementwise_indices,
     linear="all",
     elementwise=True,
 )
