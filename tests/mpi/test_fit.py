@@ -1,0 +1,206 @@
+"""Training under mpiexec: the same on any number of ranks, and an end to every failure."""
+
+import signal
+import time
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.mpi
+
+HEAD = """
+    import os, signal, sys, time, zlib
+    import numpy as np
+    import uniflexflow as uff
+    from uniflexflow import layers
+    from uniflexflow.parallel import world
+
+    comm = world()
+    uff.config.set_floatx("float64")
+"""
+
+# 29 samples in batches of 13, 13 and 3: with 4 ranks uneven, then with a rank that has none.
+TRAIN = (
+    HEAD
+    + """
+    uff.utils.set_random_seed(7)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(29, 6, 6, 2))
+    y = rng.integers(0, 3, size=29)
+    weight = rng.uniform(0.5, 2, size=29)
+    model = uff.models.Sequential([
+        layers.Input((6, 6, 2)),
+        layers.Conv2D(4, 3, activation="relu"),
+        layers.BatchNormalization(),
+        layers.MaxPooling2D(2),
+        layers.Flatten(),
+        layers.Dropout(0.3),
+        layers.Dense(8, activation="relu"),
+        layers.BatchNormalization(),
+        layers.Dense(3),
+    ])
+    loss = uff.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer="adam", loss=loss, weighted_metrics=["accuracy"])
+    history = model.fit(x, y, sample_weight=weight, batch_size=13, epochs=3, verbose=0)
+    predicted = model.predict(x, batch_size=13, verbose=0)
+    scores = model.evaluate(x, y, batch_size=13, verbose=0)
+    results = [
+        *[v.numpy() for v in model.variables],
+        *[v.numpy() for v in model.optimizer.variables],
+        np.array([history.history[k] for k in sorted(history.history)]),
+        np.asarray(scores, "float64"),
+        predicted,
+    ]
+    sums = comm.gather_objects([zlib.crc32(a.tobytes()) for a in results])
+    assert all(other == sums[0] for other in sums), "ranks have drifted apart"
+    if comm.rank == 0:
+        np.savez(sys.argv[1], *results)
+"""
+)
+
+
+def trained(launcher, size, tmp_path, **env):
+    path = tmp_path / f"results_{size}_{'_'.join(env.values())}.npz"
+    launcher.check(size, TRAIN, str(path), env=env)
+    with np.load(path) as saved:
+        return [saved[name] for name in saved.files]
+
+
+@pytest.fixture(scope="module")
+def one_rank(tmp_path_factory):
+    from conftest import Launcher
+
+    folder = tmp_path_factory.mktemp("one_rank")
+    return trained(Launcher(folder), 1, folder)
+
+
+@pytest.mark.parametrize("overlap", ["off", "on", "auto"])
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_the_same_training_on_any_number_of_ranks(launcher, tmp_path, one_rank, size, overlap):
+    if overlap != "off" and size == 3:
+        overlap = "off"  # each way on an even and an uneven number of ranks is enough
+    got = trained(launcher, size, tmp_path, UNIFLEXFLOW_OVERLAP=overlap)
+    for a, b in zip(got, one_rank, strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10 * max(np.abs(b).max(), 1e-3))
+
+
+def test_weights_of_rank_0_count(launcher):
+    # nobody set a seed, and rank 1 changes a weight by itself
+    program = (
+        HEAD
+        + """
+    model = uff.models.Sequential([layers.Input((4,)), layers.Dense(3), layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    before = comm.gather_objects([w.tobytes() for w in model.get_weights()])
+    assert before[0] == before[1], "unseeded ranks must draw the same weights"
+    if comm.rank == 1:
+        model.set_weights([w + 1 for w in model.get_weights()])
+    model.fit(np.ones((8, 4)), np.ones((8, 1)), verbose=0)
+    after = comm.gather_objects([w.tobytes() for w in model.get_weights()])
+    assert after[0] == after[1]
+    """
+    )
+    launcher.check(2, program)
+
+
+def test_rank_0_alone_prints(launcher):
+    program = (
+        HEAD
+        + """
+    model = uff.models.Sequential([layers.Input((4,)), layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    model.summary()
+    model.fit(np.ones((8, 4)), np.ones((8, 1)), epochs=2, verbose=2)
+    """
+    )
+    alone = launcher.check(1, program).out.splitlines()
+    together = launcher.check(3, program).out.splitlines()
+    assert len(alone) > 4 and len(together) == len(alone)
+
+
+def test_a_model_that_differs_between_ranks_is_an_error(launcher):
+    program = (
+        HEAD
+        + """
+    units = 65 if comm.rank == 1 else 64
+    model = uff.models.Sequential([
+        layers.Input((16,)), layers.Dense(8, name="first"), layers.Dense(units, name="wide"),
+        layers.Dense(1, name="last"),
+    ])
+    model.compile(optimizer="sgd", loss="mse")
+    model.fit(np.ones((8, 16)), np.ones((8, 1)), verbose=0)
+    """
+    )
+    outcome = launcher.run(3, program)
+    assert outcome.code != 0 and outcome.seconds < 10, outcome.text
+    assert "the model differs between ranks" in outcome.err, outcome.text
+    message = outcome.err[outcome.err.index("the model differs") :]
+    assert "wide" in message and "(8, 64)" in message and "(8, 65)" in message, outcome.text
+    assert outcome.err.count("Traceback") == 1, outcome.text
+    launcher.assert_no_orphans()
+
+
+def test_another_number_of_rows_on_a_rank_is_an_error(launcher):
+    program = (
+        HEAD
+        + """
+    model = uff.models.Sequential([layers.Input((4,)), layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    n = 8 + comm.rank
+    model.fit(np.ones((n, 4)), np.ones((n, 1)), batch_size=16, verbose=0)
+    """
+    )
+    outcome = launcher.run(2, program)
+    assert outcome.code != 0 and outcome.seconds < 10, outcome.text
+    assert "differs between ranks" in outcome.err, outcome.text
+
+
+# Rank 1 fails in the fifth batch of an endless training.
+FAIL = (
+    HEAD
+    + """
+    class Fail(uff.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if comm.rank == 0 and batch == 2:
+                print("training", flush=True)
+            if batch == 5 and comm.rank == 1:
+                {failure}
+
+    model = uff.models.Sequential([layers.Input((4,)), layers.Dense(16), layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse")
+    model.fit(
+        np.ones((64, 4)), np.ones((64, 1)), batch_size=8, epochs=10**6, verbose=0,
+        callbacks=[Fail()],
+    )
+"""
+)
+
+
+@pytest.mark.parametrize("overlap", ["off", "on"])
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        ("raise OSError('the disk is full')", "[rank 1/3] the program failed"),
+        ("sys.exit(0)", "rank 1 has ended, but this rank waits for it"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", ""),
+    ],
+    ids=["exception", "exit", "kill"],
+)
+def test_a_failure_on_one_rank_ends_the_training(launcher, failure, message, overlap):
+    env = {"UNIFLEXFLOW_OVERLAP": overlap}
+    outcome = launcher.run(3, FAIL.format(failure=failure), env=env)
+    assert outcome.code != 0 and outcome.seconds < 14, outcome.text  # 10 s, and the start
+    assert "training" in outcome.out
+    assert message in outcome.err, outcome.text
+    assert outcome.err.count("Traceback") == failure.startswith("raise"), outcome.text
+    launcher.assert_no_orphans()
+
+
+def test_a_terminated_training_leaves_nothing(launcher):
+    job = launcher.start(2, FAIL.format(failure="pass"))
+    assert job.stdout.readline().strip() == "training"
+    time.sleep(0.5)
+    job.send_signal(signal.SIGTERM)
+    launcher.finish(job)
+    launcher.assert_no_orphans()
