@@ -84,7 +84,8 @@ SOFTMAX = [
          softmax, gradient=False),
     Case("log_softmax wide", ops.log_softmax, [given([[1000.0, 999.0, -1000.0]])],
          lambda x: x - 1000 - np.log1p(np.exp(-1.0)), gradient=False),
-    Case("logsumexp of -inf", with_(ops.logsumexp, -1), [given([[-np.inf, -np.inf], [0.0, -np.inf]])],
+    Case("logsumexp of -inf", with_(ops.logsumexp, -1),
+         [given([[-np.inf, -np.inf], [0.0, -np.inf]])],
          lambda x: np.array([-np.inf, 0.0]), gradient=False),
     Case("softmax long", ops.softmax, [real(3, 1000)], softmax, terms=1000, gradient=False),
     Case("softmax one", ops.softmax, [real(3, 1)], softmax),
@@ -148,7 +149,8 @@ CROSSENTROPIES = [
          [given([0.0, 1.0, 1.0]), given([0.0, 0.0, 30.0])],
          lambda t, x: softplus(x) - t * x),
     Case("binary_crossentropy of whole targets",
-         lambda t, x: ops.binary_crossentropy(t, x, from_logits=True), [whole(*S, high=2), real(*S)],
+         lambda t, x: ops.binary_crossentropy(t, x, from_logits=True),
+         [whole(*S, high=2), real(*S)],
          lambda t, x: bce(t, sigmoid(x))),
 ]  # fmt: skip
 

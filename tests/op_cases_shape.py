@@ -130,7 +130,8 @@ INDEXING = [
          lambda x, i: np.stack([x[0] + x[2], x[0] * 0, x[1]])),
     Case("bincount", with_(ops.bincount, minlength=4), [given([1, 1, 3, 4, 0], "int32")],
          lambda x: np.array([1, 2, 0, 1]), gradient=False),
-    Case("bincount weighted", lambda x, w: ops.bincount(x, w, minlength=3), [whole(9, high=3), real(9)],
+    Case("bincount weighted", lambda x, w: ops.bincount(x, w, minlength=3),
+         [whole(9, high=3), real(9)],
          lambda x, w: np.bincount(x, w, minlength=3), terms=9),
 ]  # fmt: skip
 
@@ -181,7 +182,8 @@ CREATION = [
 ]  # fmt: skip
 
 MATMULS = {
-    "2x2": ((3, 4), (4, 5)), "stack": ((2, 3, 4), (2, 4, 5)), "broadcast": ((2, 1, 3, 4), (5, 4, 2)),
+    "2x2": ((3, 4), (4, 5)), "stack": ((2, 3, 4), (2, 4, 5)),
+    "broadcast": ((2, 1, 3, 4), (5, 4, 2)),
     "stack by matrix": ((2, 3, 4), (4, 5)), "matrix by stack": ((3, 4), (2, 4, 5)),
     "vector left": ((4,), (4, 5)), "vector right": ((3, 4), (4,)), "vectors": ((4,), (4,)),
     "vector by stack": ((4,), (2, 4, 5)), "row": ((1, 4), (4, 3)), "no k": ((3, 0), (0, 2)),
@@ -194,7 +196,8 @@ EINSUMS = {
     "i,j->ij": ((3,), (4,)), "bji,bjk->bik": ((2, 4, 3), (2, 4, 5)),
     "bij,bkj->bik": ((2, 3, 4), (2, 5, 4)), "aij,bjk->": ((2, 3, 4), (2, 4, 5)),
     "ij,ij->ij": ((3, 4), (3, 4)), "btd,dnh->btnh": ((2, 3, 4), (4, 2, 3)),
-    "bqnh,bknh->bnqk": ((2, 3, 2, 4), (2, 5, 2, 4)), "bnqk,bknh->bqnh": ((2, 2, 3, 5), (2, 5, 2, 4)),
+    "bqnh,bknh->bnqk": ((2, 3, 2, 4), (2, 5, 2, 4)),
+    "bnqk,bknh->bqnh": ((2, 2, 3, 5), (2, 5, 2, 4)),
     "iij->ji": ((3, 3, 2),), "ij,jk->ki": ((1, 4), (4, 3)),
 }  # fmt: skip
 MATRICES = [
@@ -220,7 +223,8 @@ MATRICES = [
     Case("inner", ops.inner, [real(2, 3, 4), real(5, 4)], np.inner, terms=4),
     Case("vdot", ops.vdot, [real(2, 3), real(2, 3)], np.vdot, terms=6),
     Case("outer", ops.outer, [real(2, 2), real(3)], np.outer),
-    Case("tensordot", lambda a, b: ops.tensordot(a, b, [[0, 2], [1, 0]]), [real(2, 3, 4), real(4, 2)],
+    Case("tensordot", lambda a, b: ops.tensordot(a, b, [[0, 2], [1, 0]]),
+         [real(2, 3, 4), real(4, 2)],
          lambda a, b: np.tensordot(a, b, [[0, 2], [1, 0]]), terms=8),
     Case("tensordot 0", lambda a, b: ops.tensordot(a, b, 0), [real(2), real(3)],
          lambda a, b: np.tensordot(a, b, 0)),
@@ -235,8 +239,8 @@ MATRICES = [
       for o in (None, 1, 2, 3, np.inf, -np.inf)],
     Case("norm 0", with_(ops.norm, 0, axis=0), [given([[0.0, 1.0], [2.0, 3.0]])],
          lambda x: np.linalg.norm(x, 0, axis=0), gradient=False),
-    *[Case(f"norm {o} of matrices", with_(ops.norm, o, axis=(0, 1), keepdims=True), [distinct(3, 4)],
-           lambda x, o=o: np.linalg.norm(x, o, keepdims=True), terms=12)
+    *[Case(f"norm {o} of matrices", with_(ops.norm, o, axis=(0, 1), keepdims=True),
+           [distinct(3, 4)], lambda x, o=o: np.linalg.norm(x, o, keepdims=True), terms=12)
       for o in ("fro", 1, -1, np.inf, -np.inf)],
     Case("where with a constant mask", lambda x: ops.where(np.eye(3, dtype=bool), x, 1.0),
          [real(3, 3)], lambda x: np.where(np.eye(3, dtype=bool), x, 1.0)),

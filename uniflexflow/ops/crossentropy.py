@@ -73,8 +73,8 @@ def sparse_categorical_crossentropy(
     Parameters
     ----------
     target : tensor
-        Class numbers, whole also if their dtype is float; of the shape of ``output`` without ``axis``, or with size 1 there.
-        A number that is no class gives NaN.
+        Class numbers, whole also if their dtype is float; of the shape of ``output``
+        without ``axis``, or with size 1 there. A number that is no class gives NaN.
     output : tensor
         Logits, or probabilities: these are scaled to the sum 1 and kept ``epsilon()``
         away from 0 and 1.
