@@ -6,6 +6,7 @@ their own at each call, which follow from ``uff.random.set_random_seed``.
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -39,8 +40,12 @@ class Initializer:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Initializer:
-        """Make an initializer from what ``get_config`` returned."""
-        return cls(**config)
+        """Make an initializer from what ``get_config`` returned.
+
+        Options of Keras that it does not have may be there if they are None.
+        """
+        known = inspect.signature(cls).parameters
+        return cls(**{k: v for k, v in config.items() if v is not None or k in known})
 
     def __repr__(self) -> str:
         args = ", ".join(f"{k}={v!r}" for k, v in self.get_config().items())
