@@ -81,9 +81,7 @@ class Run:
             metrics=["mae", uff.metrics.RootMeanSquaredError(name="rms")],
         )
         self.recorder = Recorder()
-        self.early = EarlyStopping(
-            monitor="val_loss", patience=100, restore_best_weights=True
-        )
+        self.early = EarlyStopping(monitor="val_loss", patience=100, restore_best_weights=True)
         self.plateau = ReduceLROnPlateau(
             monitor="loss", factor=0.5, patience=1, min_delta=0.5, cooldown=1
         )
