@@ -190,16 +190,21 @@ INLINE void NAME(turn)(int64_t rows, int64_t k, const T *in, int64_t ldi, T *out
                 out[p * ldo + i] = in[i * ldi + p];
         return;
     }
-    for (int64_t start = 0; start < k; start += line) {
-        const int64_t end = start + line < k ? start + line : k;
+    for (int64_t start = 0; start + SQUARE <= k; start += line) {
+        const int64_t left = k - start < line ? k - start : line;
         for (int64_t i0 = 0; i0 < rows; i0 += SQUARE) {
             const int64_t i = i0 + SQUARE <= rows ? i0 : rows - SQUARE;
-            for (int64_t p0 = start; p0 < end; p0 += SQUARE) {
-                const int64_t p = p0 + SQUARE <= k ? p0 : k - SQUARE;
-                NAME(turn_square)(in + i * ldi + p, ldi, out + p * ldo + i, ldo);
-            }
+            const T *s = in + i * ldi + start;
+            T *d = out + start * ldo + i;
+            for (int64_t p = left; p >= SQUARE; p -= SQUARE, s += SQUARE, d += SQUARE * ldo)
+                NAME(turn_square)(s, ldi, d, ldo);
         }
     }
+    if (k % SQUARE)
+        for (int64_t i0 = 0; i0 < rows; i0 += SQUARE) {
+            const int64_t i = i0 + SQUARE <= rows ? i0 : rows - SQUARE, p = k - SQUARE;
+            NAME(turn_square)(in + i * ldi + p, ldi, out + p * ldo + i, ldo);
+        }
 }
 
 #define COPY_ROWS(rows)                                                                    \
