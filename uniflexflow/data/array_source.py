@@ -21,6 +21,9 @@ from uniflexflow.data.sampler import Sampler
 from uniflexflow.ir import TensorSpec
 from uniflexflow.parallel import batch_rows
 
+# Small batches are gathered together, up to this size: it stays in cache.
+BLOCK_BYTES = 256 * 2**10
+
 # Batches read ahead from files; each is held in memory.
 READ_AHEAD = 2
 
@@ -119,23 +122,52 @@ class ArraySource:
             yield from self._make(pass_index, start, 1)
 
     def _make(self, pass_index: int, start: int, num_buffers: int) -> Iterator[Any]:
+        order = self.sampler.order(pass_index)
+        if order is None:
+            return self._slices(start)
+        if self._size == 1 and not self._stored:
+            return self._blocks(order, start)
+        return self._gathered(order, start, num_buffers)
+
+    def _slices(self, start: int) -> Iterator[Any]:
+        """Give batches in the natural order."""
+        for index in range(start, self.sampler.num_batches):
+            first, last = self.sampler.batch(index)
+            n = last - first
+            lo, hi = batch_rows(n, self._rank, self._size)
+            yield n, n, [c.slice(first + lo, first + hi) for c in self._flat]
+
+    def _blocks(self, order: np.ndarray, start: int) -> Iterator[Any]:
+        """Give shuffled batches of a single rank; small ones are gathered many at a time."""
+        flat, size, total = self._flat, self.sampler.batch_size, self.num_samples
+        size = min(size, total)
+        nbytes = sum(c.row_nbytes for c in flat) * size
+        num_batches = self.sampler.num_batches
+        per_block = max(1, min(64, BLOCK_BYTES // max(nbytes, 1), num_batches))
+        buffers = [c.buffer(per_block * size) for c in flat]
+        views = [[b[i * size : (i + 1) * size] for b in buffers] for i in range(per_block)]
+        for first in range(start, num_batches, per_block):
+            rows = order[first * size : (first + per_block) * size]
+            for c, buffer in zip(flat, buffers):
+                c.gather(rows, buffer[: len(rows)])
+            full, rest = divmod(len(rows), size)
+            for feeds in views[:full]:
+                yield size, size, feeds
+            if rest:
+                yield rest, rest, [view[:rest] for view in views[full]]
+
+    def _gathered(self, order: np.ndarray, start: int, num_buffers: int) -> Iterator[Any]:
+        """Give shuffled batches, each gathered by itself, in buffers used in turn."""
         flat, rank, size, sampler = self._flat, self._rank, self._size, self.sampler
-        order = sampler.order(pass_index)
-        buffers: list[list[np.ndarray]] = []
-        if order is not None:
-            lo, hi = batch_rows(min(sampler.batch_size, self.num_samples), rank, size)
-            # a smaller batch never gives a rank more rows than the full one, but one
-            buffers = [[c.buffer(hi - lo + 1) for c in flat] for _ in range(num_buffers)]
+        lo, hi = batch_rows(min(sampler.batch_size, self.num_samples), rank, size)
+        # a smaller batch never gives a rank more rows than the full one, but one
+        buffers = [[c.buffer(hi - lo + 1) for c in flat] for _ in range(num_buffers)]
         for index in range(start, sampler.num_batches):
             first, last = sampler.batch(index)
             n = last - first
-            lo, hi = batch_rows(n, rank, size) if size > 1 else (0, n)
-            if order is None:
-                yield n, n, [c.slice(first + lo, first + hi) for c in flat]
-            else:
-                rows, m = order[first + lo : first + hi], hi - lo
-                outs = buffers[index % num_buffers]
-                yield n, n, [c.gather(rows, b[:m]) for c, b in zip(flat, outs)]
+            lo, hi = batch_rows(n, rank, size)
+            rows, outs = order[first + lo : first + hi], buffers[index % num_buffers]
+            yield n, n, [c.gather(rows, b[: hi - lo]) for c, b in zip(flat, outs)]
 
     def set_seed(self, seed: int) -> None:
         """Take another order of the samples."""

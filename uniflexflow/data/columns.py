@@ -21,13 +21,15 @@ class ArrayColumn:
     dtype : str
         In which the rows are fed.
     row_shape : tuple of int
+    row_nbytes : int
+        Size of a row as it is fed.
     """
 
     def __init__(self, array: np.ndarray, float_dtype: str):
         self.dtype = feed_dtype(array.dtype, float_dtype)
         self.row_shape = array.shape[1:]
-        itemsize = np.dtype(self.dtype).itemsize
-        if array.dtype != self.dtype and array.size * itemsize <= CAST_AT_ONCE:
+        self.row_nbytes = _row_nbytes(self.row_shape, self.dtype)
+        if array.dtype != self.dtype and len(array) * self.row_nbytes <= CAST_AT_ONCE:
             array = array.astype(self.dtype)
         # take() on rows with gaps would copy the whole array at every call
         self.array = np.ascontiguousarray(array)
@@ -61,6 +63,7 @@ class StoredColumn:
         self.stored = stored
         self.dtype = feed_dtype(stored.dtype, float_dtype)
         self.row_shape = tuple(stored.shape[1:])
+        self.row_nbytes = _row_nbytes(self.row_shape, self.dtype)
 
     def buffer(self, n: int) -> np.ndarray:
         """Return memory for ``n`` rows."""
@@ -86,3 +89,7 @@ def column(array: Any, float_dtype: str) -> ArrayColumn | StoredColumn:
     """Return the column for an array or for stored rows."""
     kind = StoredColumn if is_stored(array) else ArrayColumn
     return kind(array, float_dtype)
+
+
+def _row_nbytes(row_shape: tuple[int, ...], dtype: str) -> int:
+    return int(np.prod(row_shape, dtype=np.int64)) * np.dtype(dtype).itemsize
