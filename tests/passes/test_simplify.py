@@ -131,6 +131,63 @@ TEXTS = {
         lambda: ops.sum(ops.sum(A, axis=1)),
         ["%1: float32[] = sum(%0) {axes=(0, 1)}", "return %1"],
     ),
+    "sum of minus": (
+        lambda: ops.sum(-A, axis=0),
+        ["%1: float32[3] = sum(%0) {axes=(0,)}", "%2: float32[3] = negative(%1)", "return %2"],
+    ),
+    "sum of a product with what does not vary": (
+        lambda: ops.sum(B * A, axis=0),
+        [
+            "%2: float32[3] = sum(%0) {axes=(0,)}",
+            "%3: float32[3] = multiply(%2, %1)",
+            "return %3",
+        ],
+    ),
+    "sum of a quotient": (
+        lambda: ops.sum(A / 3.0),
+        [
+            "%1: float32[] = constant 3.0",
+            "%2: float32[] = sum(%0) {axes=(0, 1)}",
+            "%3: float32[] = divide(%2, %1)",
+            "return %3",
+        ],
+    ),
+    "sum of a product that varies stays": (
+        lambda: ops.sum(A * B, axis=1),
+        [
+            "%2: float32[2, 3] = multiply(%0, %1)",
+            "%3: float32[2] = sum(%2) {axes=(1,)}",
+            "return %3",
+        ],
+    ),
+    "sum of distances from the mean": (
+        lambda: ops.sum(A - ops.mean(A, axis=1, keepdims=True), axis=1),
+        [
+            "%0: float32[] = constant 0.0",
+            "%1: float32[2] = broadcast_to(%0) {shape=(2,)}",
+            "return %1",
+        ],
+    ),
+    "sum of distances from another mean stays": (
+        lambda: ops.sum(M - ops.mean(M, axis=0), axis=1),
+        [
+            "%1: float32[3] = sum(%0) {axes=(0,)}",
+            "%2: float32[] = constant 3.0",
+            "%3: float32[3] = divide(%1, %2)",
+            "%4: float32[3, 3] = subtract(%0, %3)",
+            "%5: float32[3] = sum(%4) {axes=(1,)}",
+            "return %5",
+        ],
+    ),
+    "leading axes of size 1": (
+        lambda: A - ops.reshape(B, (1, 3)) * 2,
+        [
+            "%2: float32[] = constant 2.0",
+            "%3: float32[3] = multiply(%1, %2)",
+            "%4: float32[2, 3] = subtract(%0, %3)",
+            "return %4",
+        ],
+    ),
     "sum over axes of size 1": (
         lambda: ops.sum(ops.reshape(A, (2, 1, 3)), axis=1),
         ["return %0"],

@@ -3,8 +3,8 @@
 Rules are a table by operation; each looks at one node over its (already simplified)
 inputs and gives something simpler, or None. What a rule makes is simplified in turn, so
 one walk over the graph is enough. Equal nodes become one, and small constants are
-computed. Results are equal up to the sign of zero and, for sums of equal elements, up
-to rounding.
+computed. Results are equal up to the sign of zero and, for sums of scaled or equal
+elements, up to rounding (and overflow, which may come earlier or later).
 
 Runs before ``materialize``, whose copies this pass would take for nothing.
 """
@@ -152,9 +152,22 @@ def _itself(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value |
     return inputs[0]
 
 
+def _before_broadcast(value: Value) -> Value:
+    """Return what a value was broadcast from: smaller, or without leading axes of size 1."""
+    node = value.node
+    if node.op.name == "broadcast_to":
+        return node.inputs[0]
+    if node.op.name == "reshape" and value.shape[:1] == (1,):
+        inner = node.inputs[0].shape
+        extra = len(value.shape) - len(inner)
+        if extra > 0 and value.shape == (1,) * extra + inner:
+            return node.inputs[0]
+    return value
+
+
 def _narrow(make: Make, op: str, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
     """Elementwise operations broadcast by themselves: read what was broadcast from."""
-    sources = tuple([v.node.inputs[0] if v.node.op.name == "broadcast_to" else v for v in inputs])
+    sources = tuple([_before_broadcast(v) for v in inputs])
     if sources == inputs:
         return None
     out = make(op, *sources, **attrs)
@@ -237,11 +250,61 @@ def _sum(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | No
         return make("reshape", x, shape=spec.shape)
     if _made_by(x, "broadcast_to"):
         return _sum_of_broadcast(make, x, axes, spec)
+    if _made_by(x, "negative"):
+        return make("negative", make("sum", _source(x), axes=axes))
+    if _made_by(x, "multiply") or _made_by(x, "divide"):
+        return _sum_of_scaled(make, x, axes)
+    if _made_by(x, "subtract") and _is_mean(x.node.inputs[1], x.node.inputs[0], axes):
+        return make("broadcast_to", constant(0, spec.dtype), shape=spec.shape)
     if _made_by(x, "sum"):
         inner = x.node.attrs["axes"]
         left = [i for i in range(_source(x).ndim) if i not in inner]
         both = tuple(sorted([*inner, *[left[a] for a in axes]]))
         return make("sum", _source(x), axes=both)
+    return None
+
+
+def _is_mean(m: Value, x: Value, axes: Any) -> bool:
+    """Say whether m is the mean of x over axes: then the distances x - m add up to nothing.
+
+    Gradients of normalisation ask for that sum; what would come out is rounding.
+    """
+    padded = (1,) * (x.ndim - m.ndim) + m.shape
+    if padded != tuple([1 if i in axes else n for i, n in enumerate(x.shape)]):
+        return False
+    m = _without_reshape(m)
+    count = math.prod(x.shape[a] for a in axes)
+    if _made_by(m, "divide"):
+        scaled = _number(m.node.inputs[1]) == count
+    else:  # a power of two
+        scaled = _made_by(m, "multiply") and _number(m.node.inputs[1]) == 1 / max(count, 1)
+    total = _without_reshape(_source(m)) if scaled else m
+    return (
+        scaled
+        and _made_by(total, "sum")
+        and _source(total) is x
+        and (total.node.attrs["axes"] == axes)
+    )
+
+
+def _without_reshape(value: Value) -> Value:
+    while _made_by(value, "reshape"):
+        value = _source(value)
+    return value
+
+
+def _sum_of_scaled(make: Make, x: Value, axes: Any) -> Value | None:
+    """Take a factor that is the same along the axes out of the sum."""
+    pairs = [x.node.inputs]
+    if _made_by(x, "multiply"):
+        pairs.append(x.node.inputs[::-1])
+    for value, factor in pairs:
+        sizes = (1,) * (x.ndim - factor.ndim) + factor.shape
+        if value.shape == x.shape and all(sizes[a] == 1 for a in axes):
+            kept = tuple([n for i, n in enumerate(sizes) if i not in axes])
+            kept = () if factor.spec.size == 1 else kept
+            total = make("sum", value, axes=axes)
+            return make(x.node.op.name, total, make("reshape", factor, shape=kept))
     return None
 
 
