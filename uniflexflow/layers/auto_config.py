@@ -109,6 +109,34 @@ def config_arguments(layer: Any) -> dict[str, Any]:
     return config
 
 
+#: Options of Keras's layers that ours don't have, and the values that leave them unused.
+_UNUSED = {
+    "quantization_config": (None,),
+    "lora_rank": (None,),
+    "lora_alpha": (None,),
+    "use_gate": (False,),
+    "rms_scaling": (False,),
+    "renorm": (False,),
+    "renorm_clipping": (None,),
+    "renorm_momentum": (0.99,),
+    "synchronized": (False,),
+    "sparse": (False,),
+    "ragged": (False,),
+    "optional": (False,),
+    "zero_output_for_mask": (False,),
+    "flash_attention": (None,),
+    "implementation": (1, 2),
+}
+
+
+def _without_unused(config: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    return {
+        k: v
+        for k, v in config.items()
+        if k in names or k not in _UNUSED or not any(v is u or v == u for u in _UNUSED[k])
+    }
+
+
 def construct(cls: type, config: dict[str, Any]) -> Any:
     """Make an object from its configuration.
 
@@ -120,6 +148,8 @@ def construct(cls: type, config: dict[str, Any]) -> Any:
     later = {
         n: config.pop(n) for n in ("name", "trainable", "dtype") if n in config and n not in names
     }
+    if is_builtin(cls):
+        config = _without_unused(config, names)
     try:
         layer = cls(**config)
     except TypeError as error:

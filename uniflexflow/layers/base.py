@@ -601,7 +601,10 @@ class Layer:
         if not config or self.built:
             return
         shapes = config.get("shapes_dict", config)
-        self.build(**{k: as_shape(v) for k, v in shapes.items()})
+        if list(shapes) == ["input_shape"]:  # whatever the parameter is called
+            self.build(as_shape(shapes["input_shape"]))
+        else:
+            self.build(**{k: as_shape(v) for k, v in shapes.items()})
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} name={self.name}, built={self.built}>"
