@@ -1,5 +1,7 @@
 """What fit, evaluate and predict mean: against plain NumPy and Keras's facts."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -321,3 +323,19 @@ def test_fit_refuses(data):
     model.compile("sgd")
     with pytest.raises(ValueError, match="No loss to compute"):
         model.fit(x, y, verbose=0)
+
+
+def test_compile_survives_a_config(data):
+    x, y = data
+    model, _ = linear(x, metrics=["mae"], loss_weights=[2.0])
+    config = uff.saving.serialize_keras_object(model.get_compile_config())
+    config = json.loads(json.dumps(config))
+    config["jit_compile"] = False  # as Keras writes it
+    other = uff.Sequential.from_config(model.get_config())
+    other.set_weights(model.get_weights())
+    other.compile_from_config(config)
+    for m in (model, other):
+        m.fit(x, y, shuffle=False, epochs=2, verbose=0)
+    np.testing.assert_array_equal(model.get_weights()[0], other.get_weights()[0])
+    assert model.evaluate(x, y, verbose=0) == other.evaluate(x, y, verbose=0)
+    assert uff.Sequential().get_compile_config() is None

@@ -23,6 +23,9 @@ from uniflexflow.training import loop
 from uniflexflow.training.compile_loss import CompileLoss
 from uniflexflow.training.compile_metrics import CompileMetrics
 
+_NOT_IN_FILES = ("distribution", "auto_scale_loss")
+_OF_A_BACKEND = ("jit_compile", "run_eagerly")  # how Keras ran it is not how we do
+
 
 class Compiled:
     """What ``compile`` was given, and what became of it."""
@@ -140,29 +143,29 @@ class TrainingSteps:
             )
         return self._compiled
 
-    def compile_arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``compile`` as they were given."""
-        return dict(self._require_compiled("compile_arguments").arguments)
-
     def get_compile_config(self) -> dict[str, Any] | None:
-        """Return what ``compile`` was given, as a model file can hold it."""
-        from uniflexflow.saving.serialization import serialize_keras_object
+        """Return the arguments of ``compile`` as files keep them; None before it.
 
+        How ranks share the work is no part of a model, and isn't among them.
+        """
         if self._compiled is None:
             return None
-        own = ("auto_scale_loss", "distribution")  # not in Keras's files
-        arguments = {k: v for k, v in self._compiled.arguments.items() if k not in own}
-        return serialize_keras_object(arguments)
+        arguments = self._compiled.arguments
+        return {k: v for k, v in arguments.items() if k not in _NOT_IN_FILES}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """Compile as ``get_compile_config`` says; build the optimizer if the model is built."""
-        from uniflexflow.saving.serialization import deserialize_keras_object
+        """Compile as ``get_compile_config``, of this library or of Keras, says.
 
-        # how Keras runs a step is no part of the training
-        ways = ("run_eagerly", "jit_compile")
-        arguments = {k: v for k, v in config.items() if k not in ways}
-        self.compile(**deserialize_keras_object(arguments))
-        if self.optimizer is not None and self.built:  # type: ignore[attr-defined]
+        Parameters
+        ----------
+        config : dict
+            Objects in it may be serialized.
+        """
+        from uniflexflow.saving import deserialize_keras_object
+
+        config = {k: v for k, v in config.items() if k not in _OF_A_BACKEND}
+        self.compile(**deserialize_keras_object(config))
+        if self.built and self.optimizer is not None:  # type: ignore[attr-defined]
             self.optimizer.build(self.trainable_variables)  # type: ignore[attr-defined]
 
     # -- metrics -----------------------------------------------------------------------
