@@ -7,7 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 #: Modules with tiled operations; each has a table LOWERINGS (see plan.kernel_call).
-FAMILIES = ("chain", "convolution", "gemm", "movement", "pooling", "reduce")
+FAMILIES = (
+    "chain",
+    "convolution",
+    "gemm",
+    "indexing",
+    "movement",
+    "pooling",
+    "random",
+    "reduce",
+    "softmax",
+)
 
 
 def _collect() -> dict[str, Callable[..., Any]]:

@@ -1,3 +1,4 @@
+# cython: wraparound=True
 """Elementwise work: chains of tile kernels on tiles that stay in the L1 cache.
 
 Each slave core takes its share of the tiles. A tile of an operand that has all its

@@ -1,3 +1,4 @@
+# cython: wraparound=True
 """Movement of elements: every operation is a list of strided copies, told as jobs.
 
 A job copies from one operand into the output. Its dimensions are merged where both sides

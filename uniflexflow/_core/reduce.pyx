@@ -1,3 +1,4 @@
+# cython: wraparound=True
 """Reductions over any axes, places of extremes, and running sums.
 
 Merged, the dimensions of an operand are by turns kept and summed. The last two make a

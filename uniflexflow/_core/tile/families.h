@@ -30,7 +30,9 @@
     X(gemm, arg)             \
     X(movement, arg)         \
     X(probe, arg)            \
+    X(random, arg)           \
     X(reduce, arg)           \
+    X(softmax, arg)          \
     X(window, arg)
 
 #endif
