@@ -1,21 +1,33 @@
 """Keras in a process of its own, as an oracle.
 
-``UNIFLEXFLOW_KERAS_PYTHON`` names an interpreter that has Keras 3 and JAX; without it, the
-tests that compare with Keras are skipped.
+``UNIFLEXFLOW_KERAS_PYTHON`` names an interpreter that has Keras 3.15 and JAX; by default
+it is the one that runs the tests, if they are installed there. Without either the tests
+that compare with Keras fail: our own reference can share our own misreading.
 """
 
+import importlib.util
 import os
 import pickle
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-PYTHON = os.environ.get("UNIFLEXFLOW_KERAS_PYTHON")
-needs_keras = pytest.mark.skipif(
-    PYTHON is None, reason="UNIFLEXFLOW_KERAS_PYTHON names no interpreter with Keras"
-)
+
+def _here():
+    both = all(importlib.util.find_spec(name) for name in ("keras", "jax"))
+    return sys.executable if both else None
+
+
+PYTHON = os.environ.get("UNIFLEXFLOW_KERAS_PYTHON") or _here()
+
+
+def needs_keras(test):
+    """Mark a test that compares with Keras."""
+    return test
+
 
 _HARNESS = """
 import pickle, sys
@@ -34,6 +46,11 @@ def run_keras(source, timeout=300, **inputs):
     The source finds ``keras``, ``np`` and a dict ``inputs``; it fills the dict ``outputs``
     with what can be pickled without Keras.
     """
+    if PYTHON is None:
+        pytest.fail(
+            "Keras, the oracle of this test, is not installed: `pip install keras==3.15.* jax`, "
+            "or set UNIFLEXFLOW_KERAS_PYTHON to an interpreter that has both."
+        )
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in ("inputs", "source.py", "outputs")]
         paths[0].write_bytes(pickle.dumps(inputs))

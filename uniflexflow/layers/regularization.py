@@ -72,6 +72,12 @@ class SpatialDropout1D(_Noise):
         shape = (None, *(1,) * (inputs.ndim - 2), None)
         return random.dropout(inputs, self.rate, shape, self.seed_generator)
 
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        if self.trainable:
+            del config["trainable"]  # Keras's class does not take it
+        return config
+
 
 class SpatialDropout2D(SpatialDropout1D):
     """Drop whole channels of images.
