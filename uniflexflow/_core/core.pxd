@@ -4,10 +4,14 @@ from libc.stdint cimport int32_t, int64_t
 
 
 cdef extern from "slave.h" nogil:
+    ctypedef struct uff_pool:
+        pass
+
     ctypedef struct uff_team:
         int num_cores
         size_t scratch_bytes
         char *scratch
+        uff_pool *pool
 
     ctypedef struct uff_slave:
         int id

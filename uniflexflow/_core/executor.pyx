@@ -7,6 +7,7 @@ from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from uniflexflow._core.core cimport uff_instruction, uff_team, uff_tiled_op
+from uniflexflow._core.team cimport fill_team
 
 cnp.import_array()
 
@@ -66,12 +67,12 @@ cdef class Program:
         self.args = <int32_t *>calloc(num_args + 1, sizeof(int32_t))
         self.ints = <int64_t *>calloc(num_ints + 1, sizeof(int64_t))
         self.floats = <double *>calloc(num_floats + 1, sizeof(double))
-        self.team.num_cores = num_threads
-        self.team.scratch_bytes = scratch_bytes
-        self.team.scratch = <char *>aligned_alloc(4096, scratch_bytes * num_threads)
+        cdef char *scratch = <char *>aligned_alloc(4096, scratch_bytes * num_threads)
+        self.team.scratch = scratch
         if (self.instructions == NULL or self.table == NULL or self.args == NULL
                 or self.ints == NULL or self.floats == NULL or self.team.scratch == NULL):
             raise MemoryError("no memory for the plan's instructions")
+        fill_team(&self.team, num_threads, scratch, scratch_bytes)
         for i, (function, args, ints, floats) in enumerate(calls):
             self.instructions[i].run = <uff_tiled_op><uintptr_t>function
             self.instructions[i].table = self.table

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from uniflexflow._core.core cimport uff_instruction, uff_team, uff_tiled_op
+from uniflexflow._core.team cimport fill_team
 
 import time
 
@@ -47,9 +48,7 @@ cdef class Runner:
         self.ins.args = <const int32_t *><size_t>args.ctypes.data
         self.ins.ints = <const int64_t *><size_t>ints.ctypes.data
         self.ins.floats = <const double *><size_t>floats.ctypes.data
-        self.team.num_cores = num_threads
-        self.team.scratch_bytes = scratch_bytes
-        self.team.scratch = <char *><size_t>scratch.ctypes.data
+        fill_team(&self.team, num_threads, <char *><size_t>scratch.ctypes.data, scratch_bytes)
 
     def run(self, long repetitions=1):
         """Run the call; return the seconds that all repetitions took."""

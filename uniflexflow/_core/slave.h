@@ -3,7 +3,7 @@
  *
  * A slave core is one worker with a small private scratchpad. Tiles of operands are
  * acquired (DMA get) before they are computed on and released (DMA put) afterwards. On
- * a cache-based host a slave core is an OpenMP thread, its scratchpad a piece of memory
+ * a cache-based host a slave core is a thread, its scratchpad a piece of memory
  * of the size of its share of the L2 cache, and a tile that needs no packing is the
  * operand's own memory, so acquiring and releasing cost nothing. A port to a many-core
  * machine, or a simulator, implements the same functions with its own transfers.
@@ -14,54 +14,110 @@
 #ifndef UFF_SLAVE_H
 #define UFF_SLAVE_H
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define UFF_LINE 64 /* bytes in a cache line; scratchpad blocks start on one */
+
+typedef struct uff_slave uff_slave;
+typedef void (*uff_slave_fn)(uff_slave *self, void *arg);
+
+/* The threads behind the slave cores of this process: see team.pyx. They wait for a new
+ * epoch, at first by polling, since the next operation usually comes within
+ * microseconds, then asleep. */
+typedef struct uff_pool {
+    int workers;           /* threads besides the caller */
+    int busy;              /* a spawn is under way */
+    uint32_t epoch;        /* counts spawns */
+    uint32_t sleepers;     /* workers asleep */
+    uint32_t running;      /* workers that have not finished this spawn */
+    uint32_t arrived;      /* cores at the barrier */
+    uint32_t passed;       /* counts barriers */
+    int count;             /* cores of this spawn */
+    uff_slave_fn fn;
+    void *arg;
+    char *scratch;
+    size_t scratch_bytes;
+} uff_pool;
 
 /* All slave cores of one executor. */
 typedef struct {
     int num_cores;
     size_t scratch_bytes; /* of each core */
     char *scratch;        /* num_cores * scratch_bytes, aligned to UFF_LINE */
+    uff_pool *pool;       /* NULL: the caller is the only core */
 } uff_team;
 
 /* One slave core, as its function sees it. */
-typedef struct {
+struct uff_slave {
     int id;    /* 0 .. count-1 */
     int count; /* cores that run this function */
     char *scratch;
     size_t scratch_bytes;
     size_t scratch_used;
-} uff_slave;
+    uff_pool *pool;
+};
 
-typedef void (*uff_slave_fn)(uff_slave *self, void *arg);
+/* About 50 microseconds: longer than what lies between two operations of a step. */
+#define UFF_SPINS 2000
+
+static inline void uff_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Wait until *word is no longer `old`: polling, then giving the core away, so that ranks
+ * and threads that are more than the cores still get on. */
+static inline void uff_await_change(const uint32_t *word, uint32_t old)
+{
+    for (int i = 0; i < UFF_SPINS; i++) {
+        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != old)
+            return;
+        uff_pause();
+    }
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == old)
+        sched_yield();
+}
 
 /* Run fn on `count` slave cores (at least 1, cut to the team's size); return when all
- * are done. With one core the caller runs it itself. */
+ * are done. With one core, or while another thread spawns, the caller runs it itself. */
 static inline void uff_spawn(const uff_team *team, int64_t count, uff_slave_fn fn, void *arg)
 {
+    uff_pool *pool = team->pool;
     int n = count > team->num_cores ? team->num_cores : (int)count;
-    if (n <= 1) {
-        uff_slave self = {0, 1, team->scratch, team->scratch_bytes, 0};
+    if (pool != NULL && n > pool->workers + 1)
+        n = pool->workers + 1;
+    if (n <= 1 || pool == NULL || __atomic_exchange_n(&pool->busy, 1, __ATOMIC_ACQUIRE)) {
+        uff_slave self = {0, 1, team->scratch, team->scratch_bytes, 0, NULL};
         fn(&self, arg);
         return;
     }
-#ifdef _OPENMP
-#pragma omp parallel num_threads(n)
-    {
-        int id = omp_get_thread_num();
-        uff_slave self = {id, omp_get_num_threads(),
-                          team->scratch + (size_t)id * team->scratch_bytes,
-                          team->scratch_bytes, 0};
-        fn(&self, arg);
-    }
-#endif
+    pool->count = n;
+    pool->fn = fn;
+    pool->arg = arg;
+    pool->scratch = team->scratch;
+    pool->scratch_bytes = team->scratch_bytes;
+    __atomic_store_n(&pool->running, (uint32_t)pool->workers, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&pool->epoch, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&pool->sleepers, __ATOMIC_SEQ_CST))
+        syscall(SYS_futex, &pool->epoch, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    uff_slave self = {0, n, team->scratch, team->scratch_bytes, 0, pool};
+    fn(&self, arg);
+    uint32_t left;
+    while ((left = __atomic_load_n(&pool->running, __ATOMIC_ACQUIRE)))
+        uff_await_change(&pool->running, left);
+    __atomic_store_n(&pool->busy, 0, __ATOMIC_RELEASE);
 }
 
 /* Take a block of the scratchpad; it is free again when the core's function returns.
@@ -109,12 +165,16 @@ static inline void uff_put(uff_slave *self, void *memory, const void *tile, int6
 /* Wait until all cores of this spawn have come here. */
 static inline void uff_sync(uff_slave *self)
 {
-    (void)self;
-#ifdef _OPENMP
-    if (self->count > 1) {
-#pragma omp barrier
+    uff_pool *pool = self->pool;
+    if (self->count <= 1)
+        return;
+    uint32_t passed = __atomic_load_n(&pool->passed, __ATOMIC_ACQUIRE);
+    if (__atomic_add_fetch(&pool->arrived, 1, __ATOMIC_ACQ_REL) == (uint32_t)self->count) {
+        __atomic_store_n(&pool->arrived, 0, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&pool->passed, 1, __ATOMIC_RELEASE);
+    } else {
+        uff_await_change(&pool->passed, passed);
     }
-#endif
 }
 
 /* This core's part [lo, hi) of n pieces: contiguous, sizes differing by at most 1. */
