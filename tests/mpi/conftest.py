@@ -28,6 +28,7 @@ class Outcome:
     out: str
     err: str
     seconds: float
+    ended: float  # time.time()
 
     @property
     def text(self) -> str:
@@ -68,7 +69,7 @@ class Launcher:
         script.write_text(textwrap.dedent(program))
         command = [str(self.mpiexec)]
         if self.open_mpi:
-            command.append("--oversubscribe")
+            command += ["--oversubscribe", "--bind-to", "none"]
         command += ["-n", str(size), self.python, str(script), *args]
         full = {
             **os.environ,
@@ -104,7 +105,7 @@ class Launcher:
             self.kill_orphans()
             out, err = process.communicate()
             pytest.fail(f"the job hung for {timeout} s\n{out}\n{err}")
-        return Outcome(process.returncode, out, err, time.monotonic() - start)
+        return Outcome(process.returncode, out, err, time.monotonic() - start, time.time())
 
     def run(self, size: int, program: str, *args: str, env=None, timeout: float = 18) -> Outcome:
         return self.finish(self.start(size, program, *args, env=env), timeout)

@@ -18,6 +18,7 @@ PROGRAM = """
     stream = comm.dup("gradients")
     for step in range(10**9):
         if step == 3 and comm.rank == {rank}:
+            print("failing", time.time(), flush=True)
             {failure}
         stream.allreduce(np.ones(4), what="gradients of 'dense'")
         time.sleep(0.01)
@@ -25,6 +26,13 @@ PROGRAM = """
 THREAD = (
     """(lambda t: (t.start(), t.join()))(threading.Thread(target=lambda: 1 / 0, name="loader"))"""
 )
+
+
+def ends_in_time(outcome):
+    """The whole job ends, as failed, within 10 seconds of the failure."""
+    assert outcome.code != 0, outcome.text
+    failed = float(outcome.out.split("failing")[1].split()[0])
+    assert outcome.ended - failed < 10, outcome.text
 
 
 @pytest.mark.parametrize(
@@ -45,8 +53,7 @@ THREAD = (
 )
 def test_one_rank_fails(launcher, failure, message):
     outcome = launcher.run(3, PROGRAM.format(rank=1, failure=failure))
-    assert outcome.code != 0, outcome.text
-    assert outcome.seconds < 10
+    ends_in_time(outcome)
     assert message in outcome.err, outcome.text
     assert outcome.err.count("Traceback") == (0 if "ended" in message else 1), outcome.text
     launcher.assert_no_orphans()
@@ -54,7 +61,7 @@ def test_one_rank_fails(launcher, failure, message):
 
 def test_rank_zero_fails_too(launcher):
     outcome = launcher.run(2, PROGRAM.format(rank=0, failure="sys.exit(0)"))
-    assert outcome.code != 0 and outcome.seconds < 10
+    ends_in_time(outcome)
     assert "[rank 1/2] rank 0 has ended" in outcome.err, outcome.text
 
 
@@ -62,7 +69,7 @@ def test_rank_zero_fails_too(launcher):
 def test_one_rank_is_killed(launcher, how):
     failure = f"os.kill(os.getpid(), signal.{how})"
     outcome = launcher.run(3, PROGRAM.format(rank=1, failure=failure))
-    assert outcome.code != 0 and outcome.seconds < 10, outcome.text
+    ends_in_time(outcome)
     launcher.assert_no_orphans()
 
 
@@ -105,7 +112,7 @@ def test_ranks_that_were_told_and_then_go_on_end_too(launcher):
             comm.barrier()
     """
     outcome = launcher.run(2, program)
-    assert outcome.code != 0 and outcome.seconds < 10
+    assert outcome.code != 0
     assert "rank 1 has ended, but this rank waits for it in barrier" in outcome.err, outcome.text
 
 

@@ -41,7 +41,7 @@ TRAIN = (
     ])
     loss = uff.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer="adam", loss=loss, weighted_metrics=["accuracy"])
-    history = model.fit(x, y, sample_weight=weight, batch_size=13, epochs=3, verbose=0)
+    history = model.fit(x, y, sample_weight=weight, batch_size=13, epochs=2, verbose=0)
     predicted = model.predict(x, batch_size=13, verbose=0)
     scores = model.evaluate(x, y, batch_size=13, verbose=0)
     results = [
@@ -74,11 +74,10 @@ def one_rank(tmp_path_factory):
     return trained(Launcher(folder), 1, folder)
 
 
-@pytest.mark.parametrize("overlap", ["off", "on", "auto"])
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("size", "overlap"), [(2, "off"), (2, "on"), (2, "auto"), (3, "off"), (4, "off")]
+)
 def test_the_same_training_on_any_number_of_ranks(launcher, tmp_path, one_rank, size, overlap):
-    if overlap != "off" and size == 3:
-        overlap = "off"  # each way on an even and an uneven number of ranks is enough
     got = trained(launcher, size, tmp_path, UNIFLEXFLOW_OVERLAP=overlap)
     for a, b in zip(got, one_rank, strict=True):
         assert a.shape == b.shape
@@ -133,7 +132,7 @@ def test_a_model_that_differs_between_ranks_is_an_error(launcher):
     """
     )
     outcome = launcher.run(3, program)
-    assert outcome.code != 0 and outcome.seconds < 10, outcome.text
+    assert outcome.code != 0, outcome.text
     assert "the model differs between ranks" in outcome.err, outcome.text
     message = outcome.err[outcome.err.index("the model differs") :]
     assert "wide" in message and "(8, 64)" in message and "(8, 65)" in message, outcome.text
@@ -152,7 +151,7 @@ def test_another_number_of_rows_on_a_rank_is_an_error(launcher):
     """
     )
     outcome = launcher.run(2, program)
-    assert outcome.code != 0 and outcome.seconds < 10, outcome.text
+    assert outcome.code != 0, outcome.text
     assert "differs between ranks" in outcome.err, outcome.text
 
 
@@ -161,10 +160,14 @@ FAIL = (
     HEAD
     + """
     class Fail(uff.callbacks.Callback):
+        told = False
+
         def on_train_batch_end(self, batch, logs=None):
-            if comm.rank == 0 and batch == 2:
+            if comm.rank == 0 and batch == 2 and not self.told:
+                self.told = True
                 print("training", flush=True)
             if batch == 5 and comm.rank == 1:
+                print("failing", time.time(), flush=True)
                 {failure}
 
     model = uff.models.Sequential([layers.Input((4,)), layers.Dense(16), layers.Dense(1)])
@@ -190,8 +193,9 @@ FAIL = (
 def test_a_failure_on_one_rank_ends_the_training(launcher, failure, message, overlap):
     env = {"UNIFLEXFLOW_OVERLAP": overlap}
     outcome = launcher.run(3, FAIL.format(failure=failure), env=env)
-    assert outcome.code != 0 and outcome.seconds < 14, outcome.text  # 10 s, and the start
-    assert "training" in outcome.out
+    assert outcome.code != 0, outcome.text
+    failed = float(outcome.out.split("failing")[1].split()[0])
+    assert outcome.ended - failed < 10, outcome.text
     assert message in outcome.err, outcome.text
     assert outcome.err.count("Traceback") == failure.startswith("raise"), outcome.text
     launcher.assert_no_orphans()
