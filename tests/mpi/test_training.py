@@ -100,7 +100,7 @@ report(
 
 @pytest.mark.parametrize("kind", ["arrays", "pydataset", "generator", "h5"])
 def test_sources_give_the_same_training_on_any_number_of_ranks(launcher, kind):
-    alone = launcher.check(1, DATA, "one", kind)
+    alone = launcher.check(1, DATA, "one", kind, timeout=60)
     expected = results(launcher, "one", 1)[0]
     assert len(expected["predicted"]) == 13
     for size in (2, 3):
@@ -165,7 +165,7 @@ def test_sigterm_on_one_rank_ends_all_and_another_number_of_ranks_goes_on(launch
 
 def test_predictions_of_fewer_samples_than_ranks(launcher):
     program = MODEL + "report(model=(m := make_model()), p=m.predict(x[:2], verbose=0).tolist())"
-    launcher.check(1, program, "one")
+    launcher.check(1, program, "one", timeout=60)
     launcher.check(3, program, "three", timeout=60)
     expected = results(launcher, "one", 1)[0]["p"]
     for got in results(launcher, "three", 3):
