@@ -131,6 +131,18 @@ def test_validation_freq(data):
     assert len(history["val_loss"]) == 3
 
 
+def test_validation_steps_begin_with_the_first_rows_each_time(data):
+    x, y = data
+    model, _ = linear(x)
+    model.optimizer.learning_rate = 0.0
+    history = model.fit(
+        x, y, epochs=3, validation_data=(x, y), validation_steps=2, validation_batch_size=2,
+        verbose=0,
+    ).history  # fmt: skip
+    expected = model.evaluate(x[:4], y[:4], batch_size=2, verbose=0)
+    assert history["val_loss"] == [expected] * 3
+
+
 def test_validation_does_not_change_the_training_logs(data):
     x, y = data
     first, _ = linear(x)

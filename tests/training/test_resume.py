@@ -63,10 +63,20 @@ class Recorder(Callback):
         self.total = np.array(state["total"])
 
 
+def moving(x, y):
+    """Give other batches each time."""
+    for i in range(100):
+        rows = np.arange(i, i + 5) % 14
+        yield x[rows], y[rows]
+
+
 class Run:
     """One process's life: a script that is run again and again."""
 
-    def __init__(self, folder, seed=3, steps_per_epoch=None, generator=False):
+    def __init__(
+        self, folder, seed=3, steps_per_epoch=None, generator=False, validate_generator=False
+    ):
+        self.validate_generator = validate_generator
         self.folder = folder
         self.steps_per_epoch = steps_per_epoch
         self.generator = generator
@@ -112,18 +122,13 @@ class Run:
             callbacks.append(interrupt)
         data = {"x": x, "y": y, "batch_size": 4}
         if self.generator:
-
-            def batches():
-                for i in range(100):
-                    rows = np.arange(i, i + 4) % 14
-                    yield x[rows], y[rows]
-
-            data = {"x": batches()}
+            data = {"x": moving(x, y)}
         self.model.fit(
             **data,
             epochs=EPOCHS,
             steps_per_epoch=self.steps_per_epoch,
-            validation_data=(x, y),
+            validation_data=moving(x, y) if self.validate_generator else (x, y),
+            validation_steps=2 if self.validate_generator else None,
             verbose=0,
             callbacks=callbacks,
         )
@@ -183,6 +188,7 @@ def test_resume_at_the_last_epoch_s_end(tmp_path, batches):
     assert json.dumps(got) == json.dumps(expected)
 
 
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # 4 batches in epochs of 3
 @pytest.mark.parametrize("batches", [2, 3, 5, 7])
 def test_resume_with_steps_per_epoch(tmp_path, batches):
     got, expected = run_twice(tmp_path, InterruptAfter(batches), 1, steps_per_epoch=3)
@@ -204,7 +210,8 @@ def test_sigterm_writes_a_checkpoint_at_the_next_step(tmp_path, batches, capsys)
     assert "SIGTERM" in capsys.readouterr().out
 
 
-def test_sigterm_in_validation_validates_again(tmp_path):
+@pytest.mark.parametrize("validate_generator", [False, True])
+def test_sigterm_in_validation_validates_again(tmp_path, validate_generator):
     class InTest(Callback):
         def __init__(self):
             super().__init__()
@@ -215,7 +222,7 @@ def test_sigterm_in_validation_validates_again(tmp_path):
             if self.left == 0:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    got, expected = run_twice(tmp_path, InTest(), "epoch")
+    got, expected = run_twice(tmp_path, InTest(), "epoch", validate_generator=validate_generator)
     assert json.dumps(got) == json.dumps(expected)
 
 

@@ -74,6 +74,12 @@ class Epochs:
             self._items.close()  # type: ignore[attr-defined]
             self._items = None
 
+    def rewind(self) -> None:
+        """Go to the beginning of the data, if that can be done."""
+        if not self.source.one_shot:
+            self.close()
+            self._pass = self._position = 0
+
     def set_seed(self, seed: int) -> None:
         """Take another order of the samples."""
         self.source.set_seed(seed)

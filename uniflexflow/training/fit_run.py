@@ -132,6 +132,7 @@ class FitRun:
         counters = [
             (v, v.array.copy()) for v in self.model.variables if v.dtype.startswith(("int", "uint"))
         ]
+        place = self.validation.get_state()
         results = loop.evaluate(
             self.model,
             self.validation,
@@ -141,6 +142,7 @@ class FitRun:
             in_fit=True,
         )
         if results is None:  # it will be done again from its beginning
+            self.validation.set_state(place)
             for variable, array in counters:
                 variable.array[...] = array
         return results
@@ -185,6 +187,7 @@ class FitRun:
             "stop_training": bool(self.model.stop_training and not self.interrupted),
             "order_seed": self.model._order_seed,
             "data": self.data.get_state(),
+            "validation": None if self.validation is None else self.validation.get_state(),
             "logs": dict(logs),
             "epoch_logs": dict(self._epoch_logs),
             "callbacks": self.callbacks.get_state(),
@@ -197,6 +200,8 @@ class FitRun:
         self.model._order_seed = int(progress["order_seed"])
         self.data.set_seed(self.model._order_seed)
         self.data.set_state(progress["data"])
+        if self.validation is not None and progress["validation"] is not None:
+            self.validation.set_state(progress["validation"])
         self._logs = dict(progress["logs"])
         self._epoch_logs = dict(progress["epoch_logs"])
         self.callbacks.set_state(progress["callbacks"])

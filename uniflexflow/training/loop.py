@@ -188,6 +188,7 @@ def evaluate(
     batches = Batches(
         model, "test", data, callbacks, steps_per_execution, interrupted, show=not in_fit
     )
+    data.rewind()
     batches.steps.get(data.source, data.source.first_key())
     callbacks.on_test_begin()
     model.reset_metrics()
