@@ -7,6 +7,7 @@ A step goes through ``BEFORE_SHARDING`` with global shapes, then, under MPI, thr
 
 from uniflexflow.passes.fuse import fuse
 from uniflexflow.passes.materialize import materialize
+from uniflexflow.passes.simplify import simplify
 
-BEFORE_SHARDING = (materialize,)
+BEFORE_SHARDING = (simplify, materialize)
 AFTER_SHARDING = (fuse,)
