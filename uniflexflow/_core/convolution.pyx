@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_sync, uff_take, uff_team,
+    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_take, uff_team,
 )
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 from uniflexflow._core.window cimport Window, even, parts
@@ -45,6 +45,8 @@ cdef extern from "tile/convolution.h" nogil:
 
 
 cdef enum:
+    UFF_LINE = 64            # bytes in a cache line
+    WIDE_PIXEL = 512         # bytes of a pixel from which a tile keeps pixels apart
     MAX_PIXELS = 512         # results in one tile
     MAX_TILE = 160 * 1024    # bytes of a tile's input; less if the scratchpad is smaller
 
@@ -72,6 +74,7 @@ cdef struct Job:
 # How one window's results are cut into tiles.
 cdef struct Cut:
     bint in_place
+    int64_t sh, sw, pitch  # steps of windows, and the distance of pixels, in a copied tile
     int64_t images, rows, columns, panels
     int64_t across_images, across_rows, across_columns, across_panels, total
 
@@ -87,7 +90,7 @@ cdef void correlate(const uff_instruction *ins, const uff_team *team) noexcept n
     job.packed = <char *>uff_arg(ins, 3 + job.head.has_bias)
     job.num_cores = <int>min(job.head.cores, <int64_t>team.num_cores)
     job.scratch_bytes = team.scratch_bytes
-    uff_spawn(team, job.num_cores, correlate_core, &job)
+    uff_spawn_together(team, job.num_cores, correlate_core, &job)
 
 
 cdef void correlate_core(uff_slave *self, void *arg) noexcept nogil:
@@ -141,19 +144,25 @@ cdef Cut cut_window(const Job *job, const Window *w) noexcept nogil:
     cdef int64_t span_h = (w.kh - 1) * w.dh + 1 if w.kh else 1
     cdef int64_t span_w = (w.kw - 1) * w.dw + 1 if w.kw else 1
     cdef int64_t used = 2 * MAX_PIXELS * sizeof(int64_t) + 4 * w.kh * w.kw * w.chunk + 1024
-    cdef int64_t room = (min(<int64_t>job.scratch_bytes - used, <int64_t>MAX_TILE)
-                         // (w.chunk * h.size))  # pixels
-    cdef int64_t across
-    cut.in_place = (w.top <= 0 and w.left <= 0
+    cdef int64_t room, across
+    cut.pitch = padded(w.chunk, h.size, WIDE_PIXEL)
+    # a window of one pixel needs no pixels between those that it meets
+    cut.sh = w.sh if w.kh > 1 else 1
+    cut.sw = w.sw if w.kw > 1 else 1
+    room = (min(<int64_t>job.scratch_bytes - used, <int64_t>MAX_TILE)
+            // (cut.pitch * h.size))  # pixels
+    # no border, and a tile's pixels are neighbours in memory too
+    cut.in_place = (w.top <= 0 and w.left <= 0 and w.chunk == h.groups * h.channels
+                    and cut.sh == w.sh and cut.sw == w.sw
                     and (w.oh - 1) * w.sh - w.top + span_h <= h.height
                     and (w.ow - 1) * w.sw - w.left + span_w <= h.width)
-    cut.columns = even(w.ow, min(<int64_t>MAX_PIXELS, (room // span_h - span_w) // w.sw + 1))
-    across = (cut.columns - 1) * w.sw + span_w
+    cut.columns = even(w.ow, min(<int64_t>MAX_PIXELS, (room // span_h - span_w) // cut.sw + 1))
+    across = (cut.columns - 1) * cut.sw + span_w
     cut.rows = even(w.oh, min(<int64_t>MAX_PIXELS // cut.columns,
-                              (room // across - span_h) // w.sh + 1))
+                              (room // across - span_h) // cut.sh + 1))
     cut.images = 1
     if cut.rows == w.oh and cut.columns == w.ow:
-        across *= (cut.rows - 1) * w.sh + span_h
+        across *= (cut.rows - 1) * cut.sh + span_h
         cut.images = even(h.n, min(<int64_t>MAX_PIXELS // (w.oh * w.ow), room // across))
     cut.panels = parts(h.filters, h.lanes)
     count_tiles(&cut, h, w)
@@ -195,11 +204,14 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
     cdef int64_t chunk0, length, high, wide, was_images = -1, was_rows = -1, was_columns = -1
     cdef int64_t was_length = -1, was_wide = -1, step, f0
     cdef char *buffer = NULL
+    cdef Block block
     cdef uff_gathered_product p
     if not cut.in_place and taps:
         buffer = <char *>uff_take(
-            self, w.chunk * h.size * cut.images * ((cut.rows - 1) * w.sh + span_h)
-            * ((cut.columns - 1) * w.sw + span_w))
+            self, cut.pitch * h.size * cut.images * ((cut.rows - 1) * cut.sh + span_h)
+            * ((cut.columns - 1) * cut.sw + span_w))
+        block.row_step = w.sh // cut.sh
+        block.column_step = w.sw // cut.sw
     uff_share(self, cut.total, &lo, &hi)
     p.rows = rows
     p.cols = cols
@@ -222,8 +234,6 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
         p.n = min(cut.panels * h.lanes, h.filters - f0)
         p.c = job.y + h.size * (n0 * h.image_size + w.place + r0 * w.y_row + c0 * w.y_column
                                 + group * h.filters + f0)
-        high = (num_rows - 1) * w.sh + span_h
-        wide = (columns - 1) * w.sw + span_w
         chunk0 = 0
         while True:
             length = min(w.chunk, h.channels - chunk0) if taps else 0
@@ -233,14 +243,19 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
                     + group * h.channels + chunk0)
                 high, wide, step = h.height, h.width, pitch
             else:
-                copy_tile(h, w, job.x + h.size * (group * h.channels + chunk0), n0, images,
-                          r0 * w.sh - w.top, high, c0 * w.sw - w.left, wide, length, buffer)
+                block.n0, block.images = n0, images
+                block.row0, block.column0 = r0 * w.sh - w.top, c0 * w.sw - w.left
+                block.high = high = (num_rows - 1) * cut.sh + span_h
+                block.wide = wide = (columns - 1) * cut.sw + span_w
+                step = padded(length, h.size, WIDE_PIXEL)
+                copy_block(job.x + h.size * (group * h.channels + chunk0), h.size, h.height,
+                           h.width, pitch, &block, length, step, buffer)
                 p.a = buffer
-                step = length
             if (images != was_images or num_rows != was_rows or columns != was_columns
                     or length != was_length or wide != was_wide):
                 place_pixels(rows, places, images, num_rows, columns, high * wide * step,
-                             w.sh * wide * step, w.sw * step, h.image_size, w.y_row, w.y_column)
+                             cut.sh * wide * step, cut.sw * step, h.image_size, w.y_row,
+                             w.y_column)
                 place_taps(cols, w.kh, w.kw, length, w.dh * wide * step, w.dw * step)
                 was_images, was_rows, was_columns = images, num_rows, columns
                 was_length, was_wide = length, wide
@@ -291,45 +306,51 @@ cdef void place_taps(int32_t *cols, int64_t kh, int64_t kw, int64_t length, int6
                 k += 1
 
 
-cdef void copy_tile(const Head *h, const Window *w, const char *x, int64_t n0, int64_t images,
-                    int64_t row0, int64_t high, int64_t column0, int64_t wide, int64_t length,
-                    char *buffer) noexcept nogil:
-    copy_images(x, h.size, h.height, h.width, h.groups * h.channels, n0, images, row0, high,
-                column0, wide, length, buffer)
+cdef inline int64_t padded(int64_t length, int64_t size, int64_t least) noexcept nogil:
+    """The distance of pixels in a tile, in elements.
 
-
-cdef void copy_images(const char *x, int64_t size, int64_t height, int64_t width, int64_t pitch,
-                      int64_t n0, int64_t images, int64_t row0, int64_t high, int64_t column0,
-                      int64_t wide, int64_t length, char *buffer) noexcept nogil:
-    """Copy a block of images to scratchpad; what lies outside of them is 0.
-
-    ``length`` elements are taken of each pixel, from ``x`` on.
+    Pixels an even number of cache lines apart would meet in few of the cache's sets; from
+    ``least`` bytes on they get one line more.
     """
-    cdef int64_t n, r, c, row, nbytes = length * size
-    cdef int64_t before = min(max(-column0, <int64_t>0), wide)
-    cdef int64_t inside = max(min(width - column0, wide) - before, <int64_t>0)
-    cdef int64_t after = wide - before - inside
+    cdef int64_t nbytes = length * size
+    if nbytes >= least and nbytes % (2 * UFF_LINE) == 0:
+        return length + UFF_LINE // size
+    return length
+
+
+# A block of images in scratchpad: every row_step-th row and column_step-th column.
+cdef struct Block:
+    int64_t n0, images, row0, high, row_step, column0, wide, column_step
+
+
+cdef void copy_block(const char *x, int64_t size, int64_t height, int64_t width, int64_t channels,
+                     const Block *b, int64_t length, int64_t pitch, char *tile) noexcept nogil:
+    """Copy a block, ``length`` elements of each pixel, ``pitch`` apart; outside is 0."""
+    cdef int64_t n, r, c, row, nbytes = length * size, step = b.column_step
+    cdef int64_t before = min(parts(-b.column0, step), b.wide) if b.column0 < 0 else 0
+    cdef int64_t end = min(parts(width - b.column0, step), b.wide) if b.column0 < width else 0
+    cdef bint joined = length == channels and step == 1 and pitch == length
     cdef const char *src
-    for n in range(n0, n0 + images):
-        for r in range(high):
-            row = row0 + r
-            if row < 0 or row >= height or inside == 0:
-                memset(buffer, 0, wide * nbytes)
-                buffer += wide * nbytes
+    for n in range(b.n0, b.n0 + b.images):
+        for r in range(b.high):
+            row = b.row0 + r * b.row_step
+            if row < 0 or row >= height or before >= end:
+                memset(tile, 0, b.wide * pitch * size)
+                tile += b.wide * pitch * size
                 continue
-            memset(buffer, 0, before * nbytes)
-            buffer += before * nbytes
-            src = x + ((n * height + row) * width + column0 + before) * pitch * size
-            if length == pitch:
-                memcpy(buffer, src, inside * nbytes)
-                buffer += inside * nbytes
+            memset(tile, 0, before * pitch * size)
+            tile += before * pitch * size
+            src = x + ((n * height + row) * width + b.column0 + before * step) * channels * size
+            if joined:
+                memcpy(tile, src, (end - before) * nbytes)
+                tile += (end - before) * nbytes
             else:
-                for c in range(inside):
-                    memcpy(buffer, src, nbytes)
-                    buffer += nbytes
-                    src += pitch * size
-            memset(buffer, 0, after * nbytes)
-            buffer += after * nbytes
+                for c in range(before, end):
+                    memcpy(tile, src, nbytes)
+                    tile += pitch * size
+                    src += step * channels * size
+            memset(tile, 0, (b.wide - end) * pitch * size)
+            tile += (b.wide - end) * pitch * size
 
 
 # -- the weight gradient -----------------------------------------------------------
@@ -339,6 +360,7 @@ cdef struct Contraction:
     int64_t cores, size, lanes, n, height, width, groups, channels, filters, oh, ow
     int64_t kh, kw, sh, sw, dh, dw, top, left
     int64_t cut, filter_cut, images, rows, columns, tiles, parts, total
+    int64_t keep_sums  # in scratchpad until a part is done
 
 
 cdef struct Sum:
@@ -359,7 +381,8 @@ cdef void contract(const uff_instruction *ins, const uff_team *team) noexcept no
     if job.shape.tiles == 0:
         memset(job.out, 0, job.shape.total * job.shape.size)
         return
-    uff_spawn(team, min(job.shape.cores, <int64_t>team.num_cores), contract_core, &job)
+    uff_spawn_together(
+        team, min(job.shape.cores, <int64_t>team.num_cores), contract_core, &job)
 
 
 cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
@@ -413,29 +436,41 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     cdef int64_t pitch = s.groups * s.channels
     cdef int64_t span_h = (s.kh - 1) * s.dh + 1, span_w = (s.kw - 1) * s.dw + 1
     cdef int64_t most = s.images * s.rows * s.columns, panels = parts(filters, s.lanes)
+    cdef int64_t sh = s.sh if s.kh > 1 else 1, sw = s.sw if s.kw > 1 else 1
     cdef int64_t *rows = <int64_t *>uff_take(self, 2 * taps * length * sizeof(int64_t))
     cdef int64_t *places = rows + taps * length
     cdef int64_t *pixels = <int64_t *>uff_take(self, 2 * most * sizeof(int64_t))
     cdef int64_t *sources = pixels + most
     cdef int32_t *cols = <int32_t *>uff_take(self, most * sizeof(int32_t))
-    cdef bint in_place = (s.top <= 0 and s.left <= 0
-                          and (s.oh - 1) * s.sh + span_h <= s.height
-                          and (s.ow - 1) * s.sw + span_w <= s.width)
+    # narrow pixels without a border stay where they are
+    cdef bint in_place = (s.top <= 0 and s.left <= 0 and length == pitch
+                          and length * s.size < UFF_LINE
+                          and (s.oh - 1) * s.sh + span_h - s.top <= s.height
+                          and (s.ow - 1) * s.sw + span_w - s.left <= s.width)
     # rows of g that are whole panels can be read where they are; worth it for few products
     cdef bint g_in_place = filters % s.lanes == 0 and taps * length <= 64 and s.columns == s.ow
     cdef char *buffer = NULL
     cdef char *packed = NULL
+    cdef char *sums = NULL
+    cdef char *out = job.partial + s.size * (
+        part * s.total + c0 * all_filters + group * s.filters + f0)
     cdef int64_t across_columns = parts(s.ow, s.columns), across_rows = parts(s.oh, s.rows)
     cdef int64_t t, n0, r0, col0, images, num_rows, columns, high, wide, step, i, j, c, k
     cdef int64_t was_images = -1, was_rows = -1, was_columns = -1
     cdef int64_t first = s.tiles * part // s.parts, last = s.tiles * (part + 1) // s.parts
     cdef const char *g
+    cdef Block block
     cdef uff_gathered_product p
+    step = padded(length, s.size, 2 * UFF_LINE)
     if not in_place:
-        buffer = <char *>uff_take(self, length * s.size * s.images * ((s.rows - 1) * s.sh + span_h)
-                                  * ((s.columns - 1) * s.sw + span_w))
+        buffer = <char *>uff_take(self, step * s.size * s.images * ((s.rows - 1) * sh + span_h)
+                                  * ((s.columns - 1) * sw + span_w))
     if not g_in_place:
         packed = <char *>uff_take(self, most * panels * s.lanes * s.size)
+    if s.keep_sums:
+        sums = <char *>uff_take(self, taps * length * filters * s.size)
+    block.row_step = s.sh // sh
+    block.column_step = s.sw // sw
     p.m = taps * length
     p.n = filters
     p.rows = rows
@@ -443,11 +478,11 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     p.places = places
     p.bias = NULL
     p.relu = 0
-    p.c = job.partial + s.size * (part * s.total + c0 * all_filters + group * s.filters + f0)
+    p.c = sums if s.keep_sums else out
     k = 0
     for i in range(taps):
         for c in range(length):
-            places[k] = (i * s.channels + c) * all_filters
+            places[k] = k * filters if s.keep_sums else (i * s.channels + c) * all_filters
             k += 1
     for t in range(first, last):
         col0 = t % across_columns * s.columns
@@ -459,18 +494,21 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
         p.k = images * num_rows * columns
         if in_place:
             high, wide, step = s.height, s.width, pitch
+            sh, sw = s.sh, s.sw
             p.a = job.x + s.size * (
                 ((n0 * s.height + r0 * s.sh - s.top) * s.width + col0 * s.sw - s.left) * pitch
                 + group * s.channels + c0)
         else:
-            high, wide, step = (num_rows - 1) * s.sh + span_h, (columns - 1) * s.sw + span_w, length
-            copy_images(job.x + s.size * (group * s.channels + c0), s.size, s.height, s.width,
-                        pitch, n0, images, r0 * s.sh - s.top, high, col0 * s.sw - s.left, wide,
-                        length, buffer)
+            block.n0, block.images = n0, images
+            block.row0, block.column0 = r0 * s.sh - s.top, col0 * s.sw - s.left
+            block.high = high = (num_rows - 1) * sh + span_h
+            block.wide = wide = (columns - 1) * sw + span_w
+            copy_block(job.x + s.size * (group * s.channels + c0), s.size, s.height, s.width,
+                       pitch, &block, length, step, buffer)
             p.a = buffer
         if images != was_images or num_rows != was_rows or columns != was_columns:
             place_pixels(pixels, sources, images, num_rows, columns, high * wide * step,
-                         s.sh * wide * step, s.sw * step, s.oh * s.ow * all_filters,
+                         sh * wide * step, sw * step, s.oh * s.ow * all_filters,
                          s.ow * all_filters, all_filters)
             for k in range(p.k):
                 cols[k] = <int32_t>pixels[k]
@@ -488,14 +526,10 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
             p.b_step = all_filters
             p.b_panel = s.lanes
         else:
-            for j in range(panels):
-                i = min(s.lanes, filters - j * s.lanes)
-                if s.size == 4:
-                    tile.gather_f32(p.k, i, g + j * s.lanes * s.size, sources,
-                                    packed + j * p.k * s.lanes * s.size)
-                else:
-                    tile.gather_f64(p.k, i, g + j * s.lanes * s.size, sources,
-                                    packed + j * p.k * s.lanes * s.size)
+            if s.size == 4:
+                tile.gather_f32(p.k, filters, g, sources, packed)
+            else:
+                tile.gather_f64(p.k, filters, g, sources, packed)
             p.b = packed
             p.b_step = s.lanes
             p.b_panel = p.k * s.lanes
@@ -504,6 +538,11 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
             tile.product_f32(&p)
         else:
             tile.product_f64(&p)
+    if s.keep_sums:
+        for i in range(taps):
+            for c in range(length):
+                memcpy(out + (i * s.channels + c) * all_filters * s.size,
+                       sums + (i * length + c) * filters * s.size, filters * s.size)
 
 
 # -- lowerings ---------------------------------------------------------------------

@@ -18,18 +18,22 @@ from typing import Any, NamedTuple
 
 from uniflexflow.ir import Node
 
+LINE = 64  # bytes in a cache line
+
 # A panel of B of this many bytes stays in the first-level cache beside the rows of A.
 PANEL_BYTES = 20 * 1024
 # Images, with their border, that one slave core holds in its scratchpad at a time.
 TILE_BYTES = 96 * 1024
-# Pixels that one tile of a weight gradient sums over: they are the panel's length there.
-TILE_PIXELS = 192
-# Filters in one tile of a weight gradient: lines of one pixel's row.
-FILTER_BYTES = 256
-# Taps times channels in one tile of a weight gradient.
-MAX_ROWS = 640
+# One tile of a weight gradient: pixels summed over, which are the panel's length there;
+# bytes of one pixel's filters; taps times channels. A window of one pixel shares less of
+# its input, so it gets a squarer tile.
+TILE_PIXELS, POINT_PIXELS = 192, 128
+FILTER_BYTES, POINT_FILTER_BYTES = 256, 512
+MAX_ROWS, POINT_ROWS = 288, 128
+# Sums that stay in scratchpad while a part is added up.
+SUM_BYTES = 72 * 1024
 # Taps of a window.
-MAX_TAPS = 4096
+MAX_TAPS = 1024
 # Below this many operations a core is not worth waking.
 CORE_FLOPS = 400_000
 
@@ -164,7 +168,12 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     filters = all_filters // groups
     size = x.itemsize
     (sh, sw), (dh, dw) = a["strides"], a["dilations"]
+    strides = (sh, sw)
     span_h, span_w = (kh - 1) * dh + 1, (kw - 1) * dw + 1
+    point = kh * kw == 1
+    most_pixels = POINT_PIXELS if point else TILE_PIXELS
+    fcut = min(filters, (POINT_FILTER_BYTES if point else FILTER_BYTES) // size) or 1
+    sh, sw = sh if kh > 1 else 1, sw if kw > 1 else 1  # in a tile: see copy_block
     # columns, then rows, then images in one tile, and last the channels that fit with them
     pixels = TILE_BYTES // size
     fitting = max(0, (pixels // span_h - span_w) // sw + 1) if pixels // span_h >= span_w else 0
@@ -174,25 +183,26 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
             f"weight gradient's kernel, which holds {pixels} pixels and {MAX_TAPS} taps. Use a "
             "smaller kernel or dilation."
         )
-    columns = even(ow, min(fitting, ow if ow <= TILE_PIXELS * 4 // 3 else TILE_PIXELS))
+    whole_row = ow <= (most_pixels if point else most_pixels * 4 // 3)
+    columns = even(ow, min(fitting, ow if whole_row else most_pixels))
     tile_width = (columns - 1) * sw + span_w
     fitting = (pixels // tile_width - span_h) // sh + 1
-    rows = even(oh, min(fitting, TILE_PIXELS // columns))
+    rows = even(oh, min(fitting, most_pixels // columns))
     image = ((rows - 1) * sh + span_h) * tile_width
     count = 1
     if rows == oh and columns == ow and n:
-        count = even(n, min(TILE_PIXELS // (oh * ow), pixels // image))
-    most = min(MAX_ROWS // (kh * kw), pixels // (count * image))
+        count = even(n, min(most_pixels // (oh * ow), pixels // image))
+    line = LINE // size  # pixels are kept a line apart
+    most = min((POINT_ROWS if point else MAX_ROWS) // (kh * kw), pixels // (count * image) - line)
     cut = even(channels, most)
-    fcut = min(filters, FILTER_BYTES // size) or 1
     tiles = math.ceil(n / count) * math.ceil(oh / rows) * math.ceil(ow / columns)
     cuts = groups * math.ceil(channels / cut) * math.ceil(filters / fcut)
     total = math.prod(a["shape"])
     parts = max(1, min(16, 32 // max(cuts, 1), tiles // 4, (4 << 20) // max(total * size, 1)))
     macs = total * n * oh * ow
     cores = max(1, 2 * macs // CORE_FLOPS)
-    ints = (cores, size, lanes, n, height, width, groups, channels, filters, oh, ow, kh, kw, sh, sw,
-            dh, dw, a["padding"][0][0], a["padding"][1][0], cut, fcut, count, rows, columns, tiles,
-            parts, total)
+    ints = (cores, size, lanes, n, height, width, groups, channels, filters, oh, ow, kh, kw,
+            *strides, dh, dw, a["padding"][0][0], a["padding"][1][0], cut, fcut, count, rows,
+            columns, tiles, parts, total, int(kh * kw * cut * fcut * size <= SUM_BYTES))
     workspace = parts * total * size if parts > 1 else 0
     return ints, workspace, 2 * macs

@@ -113,20 +113,21 @@ static void NAME(pack)(int64_t k, int64_t n, const void *source, int64_t k_step,
     }
 }
 
-static void NAME(gather)(int64_t k, int64_t n, const void *source, const int64_t *places, void *panel)
+static void NAME(gather)(int64_t k, int64_t n, const void *source, const int64_t *places, void *panels)
 {
     const T *src = source;
-    T *dst = panel;
-    int64_t width = 2 * LANES;
-    if (n == width) {
-        for (int64_t q = 0; q < k; q++)
-            memcpy(dst + q * width, src + places[q], 2 * LANES * sizeof(T));
-        return;
-    }
+    T *dst = panels;
+    int64_t width = 2 * LANES, whole = n / width, rest = n % width;
     for (int64_t q = 0; q < k; q++) {
-        for (int64_t j = 0; j < n; j++)
-            dst[q * width + j] = src[places[q] + j];
-        for (int64_t j = n; j < width; j++)
-            dst[q * width + j] = 0;
+        const T *from = src + places[q];
+        T *to = dst + q * width;
+        for (int64_t panel = 0; panel < whole; panel++, from += width, to += k * width)
+            memcpy(to, from, 2 * LANES * sizeof(T));
+        if (rest) {
+            for (int64_t j = 0; j < rest; j++)
+                to[j] = from[j];
+            for (int64_t j = rest; j < width; j++)
+                to[j] = 0;
+        }
     }
 }
