@@ -239,7 +239,7 @@ class Function:
         feed its rows, ``parallel.batch_rows``.
         """
         leaves = tree.flatten(args)
-        feeds = [x for x in leaves if isinstance(x, (np.ndarray, np.generic))]
+        feeds = [np.asarray(x) for x in leaves if isinstance(x, (np.ndarray, np.generic))]
         key = (_form(args), tuple(map(_signature, leaves)))
         step = self._steps.get(key)
         if step is None:
