@@ -351,3 +351,17 @@ def test_compile_survives_a_config(data):
     np.testing.assert_array_equal(model.get_weights()[0], other.get_weights()[0])
     assert model.evaluate(x, y, verbose=0) == other.evaluate(x, y, verbose=0)
     assert uff.Sequential().get_compile_config() is None
+
+
+def test_a_changed_model_is_traced_again(data):
+    x, y = data
+    model, _ = linear(x)
+    assert model.predict(x, verbose=0).shape == (11, 1)
+    model.fit(x, y, verbose=0)
+    model.layers[0].trainable = False
+    kernel = model.get_weights()[0]
+    with pytest.warns(UserWarning, match="trainable weights"):
+        model.fit(x, y, verbose=0)
+    np.testing.assert_array_equal(model.get_weights()[0], kernel)
+    model.add(Dense(4))
+    assert model.predict(x, verbose=0).shape == (11, 4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,22 @@ _MAX_STEPS = 32
 
 
 class Steps:
-    """The steps of one traced function, by the key that a source gives its batches."""
+    """The steps of one traced function, by the key that a source gives its batches.
 
-    def __init__(self, function: Any):
-        self.function = function
+    Parameters
+    ----------
+    model : Model
+        If its layers, or which of them are trainable, are no longer those of the last
+        trace, everything is traced again.
+    make : callable
+        Gives the ``Function`` to trace.
+    """
+
+    def __init__(self, model: Any, make: Callable[[], Any]):
+        self._model = model
+        self._make = make
+        self._function = make()
+        self._layers: Any = None
         self._by_key: OrderedDict[Any, Any] = OrderedDict()
         self._source: Any = None
 
@@ -31,13 +44,19 @@ class Steps:
         if source is not self._source:  # keys are the source's own
             self._source = source
             self._by_key.clear()
+            if self._layers not in (None, self._look()):
+                self._function = self._make()
         step = self._by_key.get(key)
         if step is None:
-            step, _ = self.function.step(source.specs(key))
+            step, _ = self._function.step(source.specs(key))
+            self._layers = self._look()  # a trace may build layers
             self._by_key[key] = step
             if len(self._by_key) > _MAX_STEPS:
                 self._by_key.popitem(last=False)
         return step
+
+    def _look(self) -> list[tuple[int, bool]]:
+        return [(id(layer), layer.trainable) for layer in self._model._flatten_layers()]
 
 
 def run_step(step: Any, feeds: list[np.ndarray]) -> Any:

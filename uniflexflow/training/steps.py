@@ -340,8 +340,9 @@ class TrainingSteps:
     def _steps(self, kind: str, force: bool = False) -> loop.Steps:
         if kind == "predict":
             if self._predict_steps is None or force:
-                step = self._function(lambda data: self.predict_step(data), "predict_step")
-                self._predict_steps = loop.Steps(step)
+                self._predict_steps = loop.Steps(
+                    self, lambda: self._function(lambda x: self.predict_step(x), "predict_step")
+                )
             return self._predict_steps
         functions = self._require_compiled(f"{kind}_step").functions
         if kind not in functions or force:
@@ -358,7 +359,7 @@ class TrainingSteps:
                     )
                 return loop.flat_logs(logs)
 
-            functions[kind] = loop.Steps(self._function(run, f"{kind}_step"))
+            functions[kind] = loop.Steps(self, lambda: self._function(run, f"{kind}_step"))
         return functions[kind]
 
     def _function(self, step: Callable[..., Any], name: str) -> Function:
