@@ -229,7 +229,7 @@ def test_sigterm_in_validation_validates_again(tmp_path, validate_generator):
 def test_sigterm_ends_fit_and_leaves_the_handler_as_it_was(tmp_path):
     run = Run(tmp_path)
     run.fit(interrupt=InterruptAfter(2, signal.SIGTERM))
-    assert run.model.stop_training
+    assert run.model.stop_training and run.model.interrupted
     assert int(run.model.optimizer.iterations.numpy()) == 2
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 

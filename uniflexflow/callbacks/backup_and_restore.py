@@ -20,7 +20,8 @@ class BackupAndRestore(Callback):
     callbacks. Run the same script again after an interruption, on any number of ranks,
     and ``fit`` goes on with the next batch.
 
-    On SIGTERM a checkpoint is written at the next step.
+    On SIGTERM (a batch system's warning) a checkpoint is written at the next step, and
+    ``fit`` returns with ``model.interrupted`` set: the script should end then.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ class FitRun:
     def run(self) -> None:
         """Train until the last epoch, or until somebody stops it."""
         model, callbacks = self.model, self.callbacks
-        model.stop_training = False
+        model.stop_training = model.interrupted = False
         if self.epoch < self.epochs:
             # traced first: it makes all variables, and tells what is wrong
             model._steps("train").get(self.data.source, self.data.source.first_key())
@@ -120,9 +120,10 @@ class FitRun:
         self.epoch, self.batch, self._logs = epoch + 1, 0, {}
         self._epoch_logs = logs
         callbacks.on_epoch_end(epoch, logs=logs)
-        if self.epoch < self.epochs and self._preemption.agreed(None):
+        more = self.epoch < self.epochs and not model.stop_training
+        if more and self._preemption.agreed(None):
             return self._leave()
-        return True
+        return more
 
     def _validates(self, epoch: int) -> bool:
         freq = self._validation_freq
@@ -149,7 +150,7 @@ class FitRun:
 
     def _leave(self) -> bool:
         """Do what is due when the process was told to end; return False."""
-        self.interrupted = True
+        self.interrupted = self.model.interrupted = True
         self.model.stop_training = True
         for callback in self.callbacks.callbacks:
             hook = getattr(callback, "on_interrupt", None)

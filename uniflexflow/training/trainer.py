@@ -38,9 +38,13 @@ class Trainer(TrainingSteps):
         Set it to True in a callback to stop after the batch or epoch.
     history : History or None
         Of the last ``fit``.
+    interrupted : bool
+        Whether the last ``fit`` ended early because the process was sent SIGTERM; a
+        script should end then, and go on from a checkpoint when it is started again.
     """
 
     stop_training = False
+    interrupted = False
     history: Any = None
     _fit_run: FitRun | None = None
     _order_seed: int | None = None  # of the sample order of the last fit
