@@ -13,7 +13,7 @@ from uniflexflow.saving.atomic import atomic_file, on_root
 from uniflexflow.saving.serialization import deserialize_keras_object, serialize_keras_object
 from uniflexflow.saving.weights import (
     WEIGHTS_IN_ARCHIVE,
-    read_member,
+    read_archive,
     read_weights,
     weights_image,
 )
@@ -103,18 +103,14 @@ def load_model(
             f"load_model: expected a file that ends in `.keras`; received filepath={path}. For "
             "weights, build the model and use its load_weights method."
         )
-    try:
-        with zipfile.ZipFile(path) as archive:
-            config = json.loads(read_member(archive, "config.json", path))
-            image = io.BytesIO(read_member(archive, WEIGHTS_IN_ARCHIVE, path))
-    except zipfile.BadZipFile as error:
-        raise OSError(
-            f"load_model: {path!r} is not a whole model file: {error}; it may have been cut off "
-            "while it was written or copied"
-        ) from error
+    members = ["config.json", WEIGHTS_IN_ARCHIVE]
+    text, weights = read_archive(path, members, "load_model")
+    config = json.loads(text)
     if not compile and isinstance(config, dict):
         config.pop("compile_config", None)
     model = deserialize_keras_object(config, custom_objects)
     if model.built:
-        read_weights(model, image, path, "load_model", skip_mismatch=False, optimizer=compile)
+        read_weights(
+            model, io.BytesIO(weights), path, "load_model", skip_mismatch=False, optimizer=compile
+        )
     return model

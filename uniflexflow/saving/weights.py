@@ -106,8 +106,8 @@ def load_weights(
     path = os.fspath(filepath)
     _require_built(model, "load_weights")
     if path.endswith(".keras"):
-        with zipfile.ZipFile(path) as archive:
-            source: Any = io.BytesIO(read_member(archive, WEIGHTS_IN_ARCHIVE, path))
+        (content,) = read_archive(path, [WEIGHTS_IN_ARCHIVE], "load_weights")
+        source = io.BytesIO(content)
         read_weights(model, source, path, "load_weights", skip_mismatch, optimizer)
     elif path.endswith((".weights.h5", ".hdf5")):
         if not os.path.exists(path):
@@ -121,27 +121,38 @@ def load_weights(
         )
 
 
-def read_member(archive: zipfile.ZipFile, member: str, path: str) -> bytes:
-    """Return a member of an archive, unless it would unpack to far more than it holds.
+def read_archive(path: str, members: list[str], where: str) -> list[bytes]:
+    """Return members of a zip file, unless one would unpack to far more than it holds.
 
     Raises
     ------
+    OSError
+        If the file is cut off or damaged.
     ValueError
-        If it is missing or refused.
+        If a member is missing or refused.
     """
+    contents = []
     try:
-        info = archive.getinfo(member)
-    except KeyError:
-        raise ValueError(f"{path!r} is no model file: it has no {member!r}.") from None
-    if info.file_size > 100 * max(info.compress_size, 1) and info.file_size > 2**24:
-        raise ValueError(
-            f"{path!r} is refused: {member!r} would unpack from {info.compress_size:,} to "
-            f"{info.file_size:,} bytes."
-        )
-    try:
-        return archive.read(info)
+        with zipfile.ZipFile(path) as archive:
+            for member in members:
+                if member not in archive.namelist():
+                    raise ValueError(f"{where}: {path!r} is no model file: it has no {member!r}.")
+                info = archive.getinfo(member)
+                if info.file_size > 100 * max(info.compress_size, 1) and info.file_size > 2**24:
+                    raise ValueError(
+                        f"{where}: {path!r} is refused: {member!r} would unpack from "
+                        f"{info.compress_size:,} to {info.file_size:,} bytes."
+                    )
+                try:
+                    contents.append(archive.read(info))
+                except zipfile.BadZipFile as error:
+                    raise OSError(f"{where}: {member!r} in {path!r} is damaged: {error}") from error
     except zipfile.BadZipFile as error:
-        raise OSError(f"{member!r} in {path!r} is damaged: {error}") from error
+        raise OSError(
+            f"{where}: {path!r} is not a whole model file: {error}; it may have been cut off while "
+            "it was written or copied"
+        ) from error
+    return contents
 
 
 def read_weights(
