@@ -2,12 +2,14 @@
 
 Each figure is the best of many short runs, as a percentage of the multiply-adds that the
 cores in use do in registers, measured in the same minutes. ``data`` and ``weight`` are the
-two gradients. Pooling, which is bound by memory, is given in bytes moved a second.
+two gradients. Pooling, which is bound by memory, is given in bytes moved a second. One
+thread is timed by its own clock, so other work on the machine counts less.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from typing import Any
 
 from kernels import random, seconds
@@ -53,7 +55,18 @@ def run(lowerings: dict[str, Any], node: Node, threads: int) -> tuple[float, int
     call = lowerings[node.op.name](node)
     spec = node.outputs[0].spec
     inputs = [random(v.shape, v.dtype) for v in node.inputs]
-    return seconds(Runner(call, [random(spec.shape, spec.dtype)], inputs, threads)), call.flops
+    runner = Runner(call, [random(spec.shape, spec.dtype)], inputs, threads)
+    return own_seconds(runner) if threads == 1 else seconds(runner), call.flops
+
+
+def own_seconds(runner: Runner, budget: float = 0.2) -> float:
+    """Best time of one run on this thread's clock, which stands still while it waits."""
+    times: list[float] = []
+    while len(times) < 3 or (sum(times) < budget and len(times) < 1000):
+        start = time.thread_time()
+        runner.run()
+        times.append(time.thread_time() - start)
+    return min(times)
 
 
 def convolutions(dtype: str, threads: int) -> None:
@@ -70,9 +83,9 @@ def convolutions(dtype: str, threads: int) -> None:
         ]
         row = ""
         for node in nodes:
-            time, flops = run(convolution.LOWERINGS, node, threads)
+            taken, flops = run(convolution.LOWERINGS, node, threads)
             peak = dispatch.measure_peak(dtype) * threads
-            row += f"{100 * flops / time / peak:8.1f}%{time * 1e3:9.2f} ms"
+            row += f"{100 * flops / taken / peak:8.1f}%{taken * 1e3:9.2f} ms"
         print(f"{name:<26}{row}", flush=True)
 
 
@@ -90,9 +103,9 @@ def pools(dtype: str, threads: int) -> None:
             make("avg_pool2d", [x], dtype, **attrs),
             make("avg_pool2d_gradient", [y], dtype, shape=x, **attrs),
         ):
-            time, _ = run(pooling.LOWERINGS, node, threads)
+            taken, _ = run(pooling.LOWERINGS, node, threads)
             moved = sum(v.spec.nbytes for v in (*node.inputs, *node.outputs))
-            row += f"{moved / time / 1e9:12.1f} GB/s"
+            row += f"{moved / taken / 1e9:12.1f} GB/s"
         print(f"{name:<26}{row}", flush=True)
 
 

@@ -35,7 +35,8 @@ class Problem:
     def __init__(self, images, kernel, strides=(1, 1), padding="valid", dilations=(1, 1), groups=1):
         if isinstance(padding, str):
             padding = resolve_padding("test", padding, images[1:3], kernel[:2], strides, dilations)
-        out = [window_count(*each) for each in zip(images[1:3], kernel[:2], strides, padding, dilations)]
+        axes = zip(images[1:3], kernel[:2], strides, padding, dilations)
+        out = [window_count(*each) for each in axes]
         self.attrs = dict(strides=strides, padding=padding, dilations=dilations, groups=groups)
         self.shapes = {"x": images, "k": kernel, "g": (images[0], *out, kernel[3])}
 

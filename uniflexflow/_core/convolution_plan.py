@@ -21,7 +21,7 @@ from uniflexflow.ir import Node
 LINE = 64  # bytes in a cache line
 
 # A panel of B of this many bytes stays in the first-level cache beside the rows of A.
-PANEL_BYTES = 20 * 1024
+PANEL_BYTES = 28 * 1024
 # Images, with their border, that one slave core holds in its scratchpad at a time.
 TILE_BYTES = 96 * 1024
 # One tile of a weight gradient: pixels summed over, which are the panel's length there;

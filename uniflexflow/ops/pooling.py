@@ -88,8 +88,8 @@ def _max_gather_infer(x: TensorSpec, y: TensorSpec, v: TensorSpec, **attrs: Any)
     _check_gradient("max_pool2d_gather", x.shape, y.shape, attrs)
     if v.shape != x.shape:
         raise ValueError(
-            f"max_pool2d_gather: values of shape {v.shape} don't fit; expected {x.shape}, the shape "
-            "of the images."
+            f"max_pool2d_gather: values of shape {v.shape} don't fit; expected {x.shape}, the "
+            "shape of the images."
         )
     return y
 
