@@ -130,7 +130,9 @@ CORE = [
     LayerCase(L.Identity, output=(3, 4)),
     LayerCase(L.Masking, {}, [SEQ], SEQ, full={"mask_value": 0.5}),
     LayerCase(L.Flatten, {}, [SEQ], (3, 20), full={"data_format": "channels_last"}),
-    LayerCase(L.Reshape, {"target_shape": (2, -1)}, [SEQ], (3, 2, 10), full={"target_shape": (10, 2)}),
+    LayerCase(
+        L.Reshape, {"target_shape": (2, -1)}, [SEQ], (3, 2, 10), full={"target_shape": (10, 2)}
+    ),
     LayerCase(L.Permute, {"dims": (2, 1)}, [SEQ], (3, 4, 5), full={"dims": (2, 1)}),
     LayerCase(L.RepeatVector, {"n": 3}, output=(3, 3, 4), full={"n": 2}),
     LayerCase(
@@ -252,7 +254,12 @@ CONVOLUTIONS = [
         note="dilated",
     ),
     LayerCase(
-        L.Conv2D, {"filters": 6, "kernel_size": 2, "groups": 2}, [IMG], (2, 5, 6, 6), 2, note="groups"
+        L.Conv2D,
+        {"filters": 6, "kernel_size": 2, "groups": 2},
+        [IMG],
+        (2, 5, 6, 6),
+        2,
+        note="groups",
     ),
     LayerCase(
         L.DepthwiseConv1D,
@@ -357,13 +364,19 @@ NORMALIZATION = [
         },
         training=True,
     ),
-    LayerCase(L.BatchNormalization, {"scale": False}, output=(3, 4), num_weights=3, note="inference"),
     LayerCase(
-        L.BatchNormalization, {"axis": 1, "momentum": 0.9}, [SEQ], SEQ, 4, training=True, note="axis"
+        L.BatchNormalization, {"scale": False}, output=(3, 4), num_weights=3, note="inference"
     ),
     LayerCase(
-        L.LayerNormalization, {}, [SEQ], SEQ, 2, full={"axis": [1, 2], **AFFINE_FULL}
+        L.BatchNormalization,
+        {"axis": 1, "momentum": 0.9},
+        [SEQ],
+        SEQ,
+        4,
+        training=True,
+        note="axis",
     ),
+    LayerCase(L.LayerNormalization, {}, [SEQ], SEQ, 2, full={"axis": [1, 2], **AFFINE_FULL}),
     LayerCase(L.LayerNormalization, {"axis": [1, 2]}, [SEQ], SEQ, 2, note="axes"),
     LayerCase(L.RMSNormalization, {}, [SEQ], SEQ, 1, full={"axis": [1, 2], "epsilon": 0.1}),
     LayerCase(L.UnitNormalization, {}, [SEQ], SEQ, full={"axis": [1, 2]}),
@@ -385,7 +398,9 @@ NOISE = [
         full={"rate": 0.5, "noise_shape": (None, 1, None), "seed": 5},
         random=True,
     ),
-    LayerCase(L.SpatialDropout1D, {"rate": 0.4}, [SEQ], SEQ, full={"rate": 0.5, "seed": 5}, random=True),
+    LayerCase(
+        L.SpatialDropout1D, {"rate": 0.4}, [SEQ], SEQ, full={"rate": 0.5, "seed": 5}, random=True
+    ),
     LayerCase(
         L.SpatialDropout2D,
         {"rate": 0.4},
@@ -394,8 +409,16 @@ NOISE = [
         full={"rate": 0.5, "data_format": "channels_last", "seed": 5},
         random=True,
     ),
-    LayerCase(L.GaussianNoise, {"stddev": 0.4}, output=(3, 4), full={"stddev": 0.5, "seed": 5}, random=True),
-    LayerCase(L.GaussianDropout, {"rate": 0.4}, output=(3, 4), full={"rate": 0.3, "seed": 5}, random=True),
+    LayerCase(
+        L.GaussianNoise,
+        {"stddev": 0.4},
+        output=(3, 4),
+        full={"stddev": 0.5, "seed": 5},
+        random=True,
+    ),
+    LayerCase(
+        L.GaussianDropout, {"rate": 0.4}, output=(3, 4), full={"rate": 0.3, "seed": 5}, random=True
+    ),
     LayerCase(L.ActivityRegularization, {"l1": 0.1}, output=(3, 4), full={"l1": 0.1, "l2": 0.2}),
 ]
 CELL_FULL = {
@@ -561,7 +584,13 @@ MERGING = [
     ],
     LayerCase(L.Subtract, {}, [SEQ, SEQ], SEQ, as_list=True),
     LayerCase(
-        L.Concatenate, {}, [SEQ, (3, 5, 2)], (3, 5, 6), full={"axis": 1}, full_shapes=[SEQ, SEQ], as_list=True
+        L.Concatenate,
+        {},
+        [SEQ, (3, 5, 2)],
+        (3, 5, 6),
+        full={"axis": 1},
+        full_shapes=[SEQ, SEQ],
+        as_list=True,
     ),
     LayerCase(
         L.Dot,
@@ -573,7 +602,12 @@ MERGING = [
         as_list=True,
     ),
     LayerCase(
-        L.Dot, {"axes": 1, "normalize": True}, [(3, 4), (3, 4)], (3, 1), as_list=True, note="vectors"
+        L.Dot,
+        {"axes": 1, "normalize": True},
+        [(3, 4), (3, 4)],
+        (3, 1),
+        as_list=True,
+        note="vectors",
     ),
 ]
 CASES = [

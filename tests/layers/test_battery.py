@@ -194,7 +194,9 @@ def test_gradient(case, rng):
         total = forward(inputs, factors)
         sources = [*([] if case.integers else inputs), *layer.trainable_weights]
         grads = uff.gradients(total, sources)
-        return total, [g if g is not None else ops.zeros(s.shape, "float64") for g, s in zip(grads, sources)]
+        return total, [
+            g if g is not None else ops.zeros(s.shape, "float64") for g, s in zip(grads, sources)
+        ]
 
     _, grads = Function(with_gradients)(inputs, factors)
     weights = layer.trainable_weights

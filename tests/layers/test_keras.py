@@ -147,7 +147,8 @@ def test_same_signatures():
     names = sorted(
         name
         for name in layers.__all__
-        if inspect.isclass(getattr(layers, name)) and issubclass(getattr(layers, name), layers.Layer)
+        if inspect.isclass(getattr(layers, name))
+        and issubclass(getattr(layers, name), layers.Layer)
     )
     theirs = run_keras(_SIGNATURES, names=names)
     # what we have no use for, or refuse with an error of its own

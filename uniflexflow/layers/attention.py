@@ -227,7 +227,9 @@ class MultiHeadAttention(Layer):
         heads = self.num_heads
         self._query_dense = self._projection("query", "abc,cde->abde", (heads, self.key_dim), "de")
         self._key_dense = self._projection("key", "abc,cde->abde", (heads, self.key_dim), "de")
-        self._value_dense = self._projection("value", "abc,cde->abde", (heads, self.value_dim), "de")
+        self._value_dense = self._projection(
+            "value", "abc,cde->abde", (heads, self.value_dim), "de"
+        )
         size = query_shape[-1] if self.output_shape is None else self.output_shape
         self._output_dense = self._projection("attention_output", "abcd,cde->abe", (size,), "e")
         self._query_dense.build(query_shape)
@@ -372,9 +374,7 @@ class Attention(Layer):
     ):
         super().__init__(**kwargs)
         if score_mode not in ("dot", "concat"):
-            raise ValueError(
-                f"Attention: score_mode={score_mode!r}; expected 'dot' or 'concat'."
-            )
+            raise ValueError(f"Attention: score_mode={score_mode!r}; expected 'dot' or 'concat'.")
         if not 0 <= dropout < 1:
             raise ValueError(f"Attention: `dropout` must be in [0, 1); received {dropout!r}.")
         self.use_scale, self.score_mode, self.dropout = use_scale, score_mode, dropout
@@ -432,5 +432,3 @@ class Attention(Layer):
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return previous_mask[0] if isinstance(previous_mask, (list, tuple)) else None
-
-

@@ -51,7 +51,9 @@ class _Convolution(Layer):
             )
         self.input_spec = InputSpec(ndim=self._axes + 2)
 
-    def _set_bias(self, use_bias: bool, initializer: Any, regularizer: Any, constraint: Any) -> None:
+    def _set_bias(
+        self, use_bias: bool, initializer: Any, regularizer: Any, constraint: Any
+    ) -> None:
         self.use_bias = use_bias
         self.bias_initializer = initializers.get(initializer)
         self.bias_regularizer = regularizers.get(regularizer)
@@ -116,9 +118,7 @@ class _Conv(_Convolution):
         self.filters = positive(where, "filters", filters)
         self.groups = positive(where, "groups", groups)
         if filters % groups:
-            raise ValueError(
-                f"{where}: filters={filters} must be a multiple of groups={groups}."
-            )
+            raise ValueError(f"{where}: filters={filters} must be a multiple of groups={groups}.")
         self._set_window(kernel_size, strides, padding, data_format, dilation_rate)
         self._set_bias(use_bias, bias_initializer, bias_regularizer, bias_constraint)
         self.activation = activations.get(activation)
@@ -144,9 +144,7 @@ class _Conv(_Convolution):
 
     def call(self, inputs: Any) -> Any:
         x, padding = self._pad_causal(inputs)
-        x = ops.conv(
-            x, self.kernel, self.strides, padding, self.data_format, self.dilation_rate
-        )
+        x = ops.conv(x, self.kernel, self.strides, padding, self.data_format, self.dilation_rate)
         return self._finish(x)
 
 
@@ -265,10 +263,13 @@ _TRANSPOSE_ARGUMENTS = (
         1,
     )
     .replace(
-        "    groups : int\n        Number of groups of channels that are convolved separately.\n", ""
+        "    groups : int\n        Number of groups of channels that are convolved separately.\n",
+        "",
     )
-    .replace("the output is as large as the input over the stride", "the output is as large as "
-             "the input times the stride")
+    .replace(
+        "the output is as large as the input over the stride",
+        "the output is as large as the input times the stride",
+    )
 )
 
 

@@ -81,7 +81,7 @@ class InputLayer(Layer):
         }
 
 
-def Input(  # noqa: N802
+def Input(
     shape: Any = None,
     batch_size: int | None = None,
     dtype: Any = None,

@@ -177,9 +177,7 @@ class BatchNormalization(_Affine):
             variance = ops.sum(distance * distance * real, axis=others) / count
         keep, new = self.momentum, 1.0 - self.momentum
         self.moving_mean.assign(self.moving_mean * keep + ops.stop_gradient(mean) * new)
-        self.moving_variance.assign(
-            self.moving_variance * keep + ops.stop_gradient(variance) * new
-        )
+        self.moving_variance.assign(self.moving_variance * keep + ops.stop_gradient(variance) * new)
         scale = ops.rsqrt(variance + self.epsilon)
         scale = scale if self.gamma is None else scale * self.gamma
         out = distance * spread(scale)
@@ -260,9 +258,7 @@ class RMSNormalization(Layer):
 
     def build(self, input_shape: Any) -> None:
         axes = self._axes(len(input_shape))
-        self.scale = self.add_weight(
-            tuple(input_shape[a] for a in axes), "ones", name="scale"
-        )
+        self.scale = self.add_weight(tuple(input_shape[a] for a in axes), "ones", name="scale")
 
     def call(self, inputs: Any) -> Any:
         axes = self._axes(inputs.ndim)
@@ -447,9 +443,7 @@ class Normalization(Layer):
                 np.broadcast_to(np.asarray(v, self.dtype), self._kept_shape).reshape(self._spread)
                 for v in (self.mean, self.variance)
             )
-        self.input_spec = InputSpec(
-            ndim=ndim, axes={a: input_shape[a] for a in keep}
-        )
+        self.input_spec = InputSpec(ndim=ndim, axes={a: input_shape[a] for a in keep})
 
     def adapt(self, data: Any) -> None:
         """Find mean and variance of a data set.
@@ -500,5 +494,3 @@ class Normalization(Layer):
         if self.invert:
             return mean + x * deviation
         return (x - mean) / deviation
-
-

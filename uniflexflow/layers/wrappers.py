@@ -88,9 +88,7 @@ class Bidirectional(Layer):
             if given is not None and not (
                 isinstance(given, Layer) and hasattr(given, "go_backwards")
             ):
-                raise ValueError(
-                    f"Bidirectional: expected a recurrent layer; received {given!r}."
-                )
+                raise ValueError(f"Bidirectional: expected a recurrent layer; received {given!r}.")
         if merge_mode not in ("sum", "mul", "ave", "concat", None):
             raise ValueError(
                 f"Bidirectional: merge_mode={merge_mode!r}; expected 'sum', 'mul', 'ave', "

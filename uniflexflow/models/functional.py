@@ -153,9 +153,7 @@ class Functional(Model):
             x = x[..., 0]
         elif len(got) == len(want) - 1 and want and want[-1] == 1:
             x = x[..., None]
-        fits = len(x.shape) == len(want) and all(
-            w is None or w == n for w, n in zip(want, x.shape)
-        )
+        fits = len(x.shape) == len(want) and all(w is None or w == n for w, n in zip(want, x.shape))
         if not fits:
             raise ValueError(
                 f"Input {i} with name '{placeholder.name}' of model '{self.name}' is incompatible "

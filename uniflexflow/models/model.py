@@ -11,7 +11,8 @@ from typing import Any
 
 from uniflexflow import tree
 from uniflexflow.layers import auto_config
-from uniflexflow.layers.base import Layer, as_shape, shape_to_placeholders
+from uniflexflow.layers.base import Layer
+from uniflexflow.layers.shapes import as_shape, shape_to_placeholders
 from uniflexflow.training.trainer import Trainer
 
 

@@ -106,8 +106,7 @@ class Network:
             self._seen.setdefault(id(layer), len(self._seen))
         self.call_depth = depth
         self.targets = [
-            targets[i]
-            for i in sorted(targets, key=lambda i: (-target_depth[i], self._seen[i]))
+            targets[i] for i in sorted(targets, key=lambda i: (-target_depth[i], self._seen[i]))
         ]
         self.calls_of: dict[int, list[CallNode]] = {}
         for node in self.calls:

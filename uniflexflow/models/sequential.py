@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from uniflexflow.ir import scope
-from uniflexflow.layers.base import Layer, as_shape
+from uniflexflow.layers.base import Layer
 from uniflexflow.layers.input_layer import InputLayer
+from uniflexflow.layers.shapes import as_shape
 from uniflexflow.models.model import Model
 from uniflexflow.ops.dtypes import floatx, is_float
 from uniflexflow.ops.symbolic import KerasTensor

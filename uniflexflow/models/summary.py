@@ -60,7 +60,7 @@ def _traced_outputs(layer: Any) -> Any:
     arguments = getattr(layer, "_build_arguments", None)
     if not arguments or not getattr(layer, "built", False):
         return None
-    from uniflexflow.layers.base import shape_to_placeholders
+    from uniflexflow.layers.shapes import shape_to_placeholders
 
     args, kwargs = arguments
     shapes = [s for s in (*args, *kwargs.values()) if s is not None]
