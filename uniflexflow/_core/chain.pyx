@@ -10,11 +10,15 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_take, uff_team)
+    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_spawn_together, uff_sync,
+    uff_take, uff_team)
 from uniflexflow._core.chain cimport STEP_INTS, run_steps, uff_tile_fn
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 
-from uniflexflow._core.tile_program import DTYPE_NUMBERS, encode
+import math
+
+from uniflexflow._core.tile_program import DTYPE_NUMBERS, dense_strides, encode
+from uniflexflow.ops.shape_rules import broadcast_shapes
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -35,6 +39,22 @@ cdef extern from "tile/chain.h" nogil:
         uff_tile_fn fill[4]
         uff_tile_fn copy[4]
     const uff_chain_kernels *uff_chain(const uff_kernels *k) noexcept
+
+
+cdef extern from "tile/reduce.h" nogil:
+    ctypedef struct uff_reducer:
+        int acc_size
+        void (*start)(void *acc, int64_t n) noexcept nogil
+        void (*rows)(void *acc, const void *x, int64_t count, int64_t n,
+                     int64_t stride) noexcept nogil
+        void (*columns)(void *acc, const void *x, int64_t count, int64_t n,
+                        int64_t stride) noexcept nogil
+        void (*merge)(void *acc, const void *other, int64_t n) noexcept nogil
+        void (*finish)(void *out, const void *acc, int64_t n) noexcept nogil
+    ctypedef struct uff_reduce_kernels:
+        uff_reducer reducers[3][7]
+    const uff_reduce_kernels *uff_reduce(const uff_kernels *k) noexcept
+    enum: UFF_REDUCE_COLUMNS
 
 
 cdef extern from "tile/function.h" nogil:
@@ -58,11 +78,6 @@ cdef enum:
 
 cdef enum:
     DIRECT, FILL, ROW, COLUMN
-
-
-cdef struct Work:
-    const uff_instruction *ins
-    int64_t tiles
 
 
 cdef struct Tile:
@@ -112,57 +127,175 @@ cdef inline void bring(const int64_t *entry, int64_t row_stride, char *source, v
             fill(to + i * columns * size, source + i * row_stride, NULL, NULL, columns)
 
 
+# An encoded chain, opened: where its tables are, and a slave core's registers.
+cdef struct Frame:
+    const uff_instruction *ins
+    const int64_t *head
+    const int64_t *entries
+    const int64_t *out_entries
+    const int64_t *main_steps
+    int64_t main_count
+    int64_t entry_ints, out_ints
+    void **registers
+
+
+cdef int64_t count_tiles(const int64_t *head) noexcept nogil:
+    cdef int64_t tiles, i
+    if head[ROWS] == 0 or head[COLUMNS] == 0:
+        return 0
+    tiles = ((head[COLUMNS] + head[TILE_COLUMNS] - 1) // head[TILE_COLUMNS]
+             * ((head[ROWS] + head[TILE_ROWS] - 1) // head[TILE_ROWS]))
+    for i in range(head[OUTER]):
+        tiles *= head[HEADER + i]
+    return tiles
+
+
+cdef void open_frame(Frame *f, uff_slave *self, const uff_instruction *ins,
+                     const int64_t *head) noexcept nogil:
+    """Take registers, and do what is done once."""
+    cdef const int64_t *places = head + HEADER + head[OUTER]
+    cdef const int64_t *steps
+    cdef const int64_t *e
+    cdef char *scratch
+    cdef int64_t k
+    f.ins = ins
+    f.head = head
+    f.entry_ints = 6 + head[OUTER]
+    f.out_ints = 3 + head[OUTER]
+    f.entries = places + head[REGISTERS]
+    f.out_entries = f.entries + head[INPUTS] * f.entry_ints
+    steps = f.out_entries + head[OUTPUTS] * f.out_ints
+    f.main_steps = steps + head[ONCE_STEPS] * STEP_INTS
+    f.main_count = head[STEPS] - head[ONCE_STEPS]
+    f.registers = <void **>uff_take(self, head[REGISTERS] * sizeof(void *))
+    scratch = <char *>uff_take(self, head[SCRATCH])
+    for k in range(head[REGISTERS]):
+        f.registers[k] = scratch + places[k]
+    for k in range(head[ONCE_INPUTS]):
+        e = f.entries + k * f.entry_ints
+        bring(e, 0, <char *>uff_arg(ins, <int>(head[OUTPUTS] + e[0])), &f.registers[e[0]],
+              head[TILE_ROWS], head[TILE_COLUMNS])
+    run_steps(steps, head[ONCE_STEPS], f.registers, head[TILE_ROWS] * head[TILE_COLUMNS])
+
+
+cdef inline void bring_inputs(Frame *f, const Tile *t) noexcept nogil:
+    cdef const int64_t *e
+    cdef int64_t outer = f.head[OUTER], k
+    for k in range(f.head[ONCE_INPUTS], f.head[INPUTS]):
+        e = f.entries + k * f.entry_ints
+        bring(e, e[4 + outer],
+              at_tile(uff_arg(f.ins, <int>(f.head[OUTPUTS] + e[0])), e + 4, outer, t),
+              &f.registers[e[0]], t.rows, t.columns)
+
+
 cdef void chain_share(uff_slave *self, void *arg) noexcept nogil:
-    cdef Work *work = <Work *>arg
-    cdef const uff_instruction *ins = work.ins
+    cdef const uff_instruction *ins = <const uff_instruction *>arg
     cdef const int64_t *head = ins.ints
-    cdef int64_t outer = head[OUTER], ins_count = head[INPUTS], outs = head[OUTPUTS]
-    cdef const int64_t *places = head + HEADER + outer
-    cdef const int64_t *entries = places + head[REGISTERS]
-    cdef int64_t entry_ints = 6 + outer, out_ints = 3 + outer
-    cdef const int64_t *out_entries = entries + ins_count * entry_ints
-    cdef const int64_t *steps = out_entries + outs * out_ints
-    cdef const int64_t *main_steps = steps + head[ONCE_STEPS] * STEP_INTS
-    cdef int64_t main_count = head[STEPS] - head[ONCE_STEPS]
-    cdef void **registers = <void **>uff_take(self, head[REGISTERS] * sizeof(void *))
-    cdef char *scratch = <char *>uff_take(self, head[SCRATCH])
     cdef const int64_t *e
     cdef int64_t lo, hi, number, k
+    cdef Frame f
     cdef Tile t
-    for k in range(head[REGISTERS]):
-        registers[k] = scratch + places[k]
-    uff_share(self, work.tiles, &lo, &hi)
+    uff_share(self, count_tiles(head), &lo, &hi)
     if lo >= hi:
         return
-    for k in range(head[ONCE_INPUTS]):
-        e = entries + k * entry_ints
-        bring(e, 0, <char *>uff_arg(ins, <int>(outs + e[0])), &registers[e[0]], head[TILE_ROWS],
-              head[TILE_COLUMNS])
-    run_steps(steps, head[ONCE_STEPS], registers, head[TILE_ROWS] * head[TILE_COLUMNS])
+    open_frame(&f, self, ins, head)
     for number in range(lo, hi):
         find_tile(head, number, &t)
-        for k in range(head[ONCE_INPUTS], ins_count):
-            e = entries + k * entry_ints
-            bring(e, e[4 + outer], at_tile(uff_arg(ins, <int>(outs + e[0])), e + 4, outer, &t),
-                  &registers[e[0]], t.rows, t.columns)
-        for k in range(outs):
-            e = out_entries + k * out_ints
-            registers[e[0]] = at_tile(uff_arg(ins, <int>k), e + 1, outer, &t)
-        run_steps(main_steps, main_count, registers, t.rows * t.columns)
+        bring_inputs(&f, &t)
+        for k in range(head[OUTPUTS]):
+            e = f.out_entries + k * f.out_ints
+            f.registers[e[0]] = at_tile(uff_arg(ins, <int>k), e + 1, head[OUTER], &t)
+        run_steps(f.main_steps, f.main_count, f.registers, t.rows * t.columns)
 
 
 cdef void run_chain(const uff_instruction *ins, const uff_team *team) noexcept nogil:
-    cdef const int64_t *head = ins.ints
-    cdef Work work
-    cdef int64_t i
-    work.ins = ins
-    if head[ROWS] == 0 or head[COLUMNS] == 0:
+    uff_spawn(team, min(ins.ints[CORES], count_tiles(ins.ints)), chain_share, <void *>ins)
+
+
+# -- a chain that is reduced ---------------------------------------------------------------
+
+# Before the chain: the reducer, the result's itemsize and size, chunks of tiles, tiles of a
+# chunk, whether rows and columns are kept, the workspace's place, cores, outer loops; then the
+# result's strides (in elements, 0 for what is summed) along all loops. Every chunk has its own
+# accumulators for all of the result; chunks are cut by sizes alone and combined in order. They
+# share one set if every result is made by one chunk: the loops kept are the outer ones.
+cdef enum:
+    REDUCER, OUT_ITEMSIZE, OUT_SIZE, CHUNKS, CHUNK_TILES, ROW_KEPT, COLUMN_KEPT, WORKSPACE
+    REDUCE_CORES, OUTER_LOOPS, SHARED, REDUCE_HEADER
+
+
+cdef void fold_tile(const int64_t *r, const Tile *t, int64_t outer, const char *x,
+                    char *acc) noexcept nogil:
+    """Take one tile in, which lies dense at x."""
+    cdef const uff_reducer *reducer = <const uff_reducer *><size_t>r[REDUCER]
+    cdef const int64_t *strides = r + REDUCE_HEADER
+    cdef int64_t size = r[OUT_ITEMSIZE], at = t.row * strides[outer], i, j, width
+    at += t.column * strides[outer + 1]
+    for i in range(outer):
+        at += t.outer[i] * strides[i]
+    acc += at * reducer.acc_size
+    if not r[COLUMN_KEPT]:
+        if r[ROW_KEPT]:
+            reducer.rows(acc, x, t.rows, t.columns, t.columns)
+        else:
+            reducer.rows(acc, x, 1, t.rows * t.columns, 0)
         return
-    work.tiles = ((head[COLUMNS] + head[TILE_COLUMNS] - 1) // head[TILE_COLUMNS]
-                  * ((head[ROWS] + head[TILE_ROWS] - 1) // head[TILE_ROWS]))
-    for i in range(head[OUTER]):
-        work.tiles *= head[HEADER + i]
-    uff_spawn(team, min(head[CORES], work.tiles), chain_share, &work)
+    j = 0
+    while j < t.columns:
+        width = min(<int64_t>UFF_REDUCE_COLUMNS, t.columns - j)
+        if r[ROW_KEPT]:
+            for i in range(t.rows):
+                reducer.columns(acc + (i * strides[outer] + j) * reducer.acc_size,
+                                x + (i * t.columns + j) * size, 1, width, t.columns)
+        else:
+            reducer.columns(acc + j * reducer.acc_size, x + j * size, t.rows, width, t.columns)
+        j += width
+
+
+cdef void chain_reduce_share(uff_slave *self, void *arg) noexcept nogil:
+    cdef const uff_instruction *ins = <const uff_instruction *>arg
+    cdef const int64_t *r = ins.ints
+    cdef const uff_reducer *reducer = <const uff_reducer *><size_t>r[REDUCER]
+    cdef const int64_t *head
+    cdef int64_t outer, tiles, lo, hi, number, chunk, k
+    cdef char *partial = <char *>uff_arg(ins, <int>r[WORKSPACE])
+    cdef char *x
+    cdef char *acc
+    cdef Frame f
+    cdef Tile t
+    outer = r[OUTER_LOOPS]
+    head = r + REDUCE_HEADER + outer + 2
+    tiles = count_tiles(head)
+    open_frame(&f, self, ins, head)
+    x = <char *>uff_take(self, head[TILE_ROWS] * head[TILE_COLUMNS] * r[OUT_ITEMSIZE])
+    f.registers[f.out_entries[0]] = x
+    if r[SHARED]:
+        uff_share(self, r[OUT_SIZE], &lo, &hi)
+        reducer.start(partial + lo * reducer.acc_size, hi - lo)
+        uff_sync(self)
+    uff_share(self, r[CHUNKS], &lo, &hi)
+    for chunk in range(lo, hi):
+        acc = partial
+        if not r[SHARED]:
+            acc += chunk * r[OUT_SIZE] * reducer.acc_size
+            reducer.start(acc, r[OUT_SIZE])
+        for number in range(chunk * r[CHUNK_TILES], min(tiles, (chunk + 1) * r[CHUNK_TILES])):
+            find_tile(head, number, &t)
+            bring_inputs(&f, &t)
+            run_steps(f.main_steps, f.main_count, f.registers, t.rows * t.columns)
+            fold_tile(r, &t, outer, x, acc)
+    uff_sync(self)
+    uff_share(self, r[OUT_SIZE], &lo, &hi)
+    for k in range(1, 1 if r[SHARED] else r[CHUNKS]):
+        reducer.merge(partial + lo * reducer.acc_size,
+                      partial + (k * r[OUT_SIZE] + lo) * reducer.acc_size, hi - lo)
+    reducer.finish(<char *>uff_arg(ins, 0) + lo * r[OUT_ITEMSIZE],
+                   partial + lo * reducer.acc_size, hi - lo)
+
+
+cdef void run_chain_reduce(const uff_instruction *ins, const uff_team *team) noexcept nogil:
+    uff_spawn_together(team, min(ins.ints[REDUCE_CORES], ins.ints[CHUNKS]), chain_reduce_share,
+                       <void *>ins)
 
 
 # -- lowering ------------------------------------------------------------------------------
@@ -232,4 +365,45 @@ def lower(node):
     return KernelCall(name, <size_t>&run_chain, encoded.ints, inplace=encoded.inplace, flops=flops)
 
 
-LOWERINGS = {"chain": lower}
+# Chunks of a reduced chain: at most so many, and each at least so many times the result.
+cdef int MAX_CHUNKS = 16
+cdef int CHUNK_RESULTS = 8
+
+
+def lower_reduce(node):
+    """Lower ``chain_reduce``."""
+    attrs, out, inputs = node.attrs, node.outputs[0].spec, [v.spec for v in node.inputs]
+    shape = broadcast_shapes("chain_reduce", *[s.shape for s in inputs])
+    groups = [int(i in attrs["axes"]) for i in range(len(shape))]
+    encoded = encode(inputs, attrs["program"], (attrs["result"],),
+                     [owner(v) for v in node.inputs], find_kernel, groups)
+    loops, ints = encoded.loops, encoded.ints
+    cdef const uff_reducer *reducer = &uff_reduce(kernels).reducers[
+        <int>("sum", "max").index(attrs["kind"])][<int>numbers[out.dtype]]
+    outer, rows, columns, tile_rows, tile_columns = ints[6:11]
+    if outer > MAX_OUTER:
+        raise NotImplementedError(
+            f"chain_reduce: operands broadcast and axes {attrs['axes']} make {outer + 2} separate "
+            f"groups of dimensions; expected at most {MAX_OUTER + 2}; reshape them first.")
+    kept = [not group for group in loops.groups]
+    strides = dense_strides([n if k else 1 for n, k in zip(loops.sizes, kept)], 1)
+    total = math.prod(loops.sizes)
+    pieces = [*loops.sizes[:-2], -(-rows // tile_rows), -(-columns // max(1, tile_columns))]
+    tiles = math.prod(pieces) if total else 0
+    each = math.prod([n for n, k in zip(pieces, kept) if not k])  # tiles of one result
+    shared = kept == sorted(kept, reverse=True) and tiles >= each * MAX_CHUNKS
+    if shared:
+        chunk_tiles = each * max(1, -(-tiles // (max(1, each) * MAX_CHUNKS)))
+    else:
+        chunks = max(1, min(MAX_CHUNKS, tiles, total // max(1, CHUNK_RESULTS * out.size)))
+        chunk_tiles = -(-tiles // chunks)
+    chunks = max(1, -(-tiles // max(1, chunk_tiles)))
+    head = [<size_t>reducer, out.itemsize, out.size, chunks, chunk_tiles, kept[-2], kept[-1],
+            1 + len(inputs), ints[12], outer, shared, *[s if k else 0 for s, k in zip(strides, kept)]]
+    name = "chain_" + "_".join([step[0] for step in attrs["program"]]) + f"_{attrs['kind']}"
+    return KernelCall(name, <size_t>&run_chain_reduce, (*head, *ints),
+                      workspace=max(1, (1 if shared else chunks) * out.size * reducer.acc_size),
+                      flops=total * (1 + len(attrs["program"])))
+
+
+LOWERINGS = {"chain": lower, "chain_reduce": lower_reduce}

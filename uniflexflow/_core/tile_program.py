@@ -42,13 +42,14 @@ Step = tuple[int, str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """Loop nest after merging: sizes, and per operand whether it has that dimension.
+    """Loop nest after merging: sizes, per operand whether it has that dimension, group.
 
     The last two sizes are the rows and columns that tiles are cut from.
     """
 
     sizes: tuple[int, ...]
     has: tuple[tuple[bool, ...], ...]
+    groups: tuple[int, ...]
 
     def strides(self, operand: int, itemsize: int) -> tuple[int, ...]:
         """Bytes from one index to the next in memory, 0 where it is broadcast."""
@@ -85,8 +86,9 @@ def merge_loops(shape: Shape, operands: Sequence[Shape], groups: Sequence[int] =
             columns.append((has, groups[i]))
     while len(sizes) < 2:
         sizes.insert(0, 1)
-        columns.insert(0, ((True,) * len(operands), -1))
-    return Loops(tuple(sizes), tuple(zip(*[has for has, _ in columns])))
+        columns.insert(0, ((True,) * len(operands), 0))
+    has = tuple(zip(*[has for has, _ in columns]))
+    return Loops(tuple(sizes), has, tuple([group for _, group in columns]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,7 @@ class Encoded:
 
     ints: tuple[int, ...]
     inplace: tuple[tuple[int, int], ...]
+    loops: Loops
 
 
 def encode(
@@ -224,6 +227,7 @@ def encode(
     results: Sequence[int],
     owners: Sequence[object],
     find: FindKernel,
+    groups: Sequence[int] = (),
 ) -> Encoded:
     """Encode a chain.
 
@@ -237,6 +241,8 @@ def encode(
     find : callable
         ``find(operation, input dtypes, output dtype)`` gives a tile kernel's address;
         the operations ``copy`` and ``fill`` are known to it too.
+    groups : sequence of int, optional
+        See ``merge_loops``.
 
     Notes
     -----
@@ -255,7 +261,7 @@ def encode(
     """
     chain = clean(inputs, program, results)
     specs, count, targets = chain.specs, chain.count, chain.targets
-    loops = merge_loops(specs[targets[0]].shape, [s.shape for s in inputs])
+    loops = merge_loops(specs[targets[0]].shape, [s.shape for s in inputs], groups)
     rows, columns = loops.sizes[-2:]
     layout = Layout.make(chain, loops, wide=False)
     wide = columns > layout.tile(chain) // 2
@@ -291,7 +297,7 @@ def encode(
     for r, name, sources in steps:
         kernel = find(name, [specs[s].dtype for s in sources], specs[r].dtype)
         ints += [kernel, r, *sources, *[sources[0]] * (3 - len(sources))]
-    return Encoded(tuple(ints), _inplace(chain, loops, owners))
+    return Encoded(tuple(ints), _inplace(chain, loops, owners), loops)
 
 
 def _inplace(

@@ -171,7 +171,7 @@ UFF_FN double uff_erf_f64(double x)
     return a < 1 ? x * p : copysign(big, x);
 }
 
-/* Sine (shift 0) or cosine (shift 1) for |x| <= UFF_TRIG_LIMIT; 1 ulp. The angle is reduced
+/* Sine (shift 0) or cosine (shift 1) for |x| <= UFF_TRIG_LIMIT; 1.5 ulp. The angle is reduced
  * to [-pi/4, pi/4] by three parts of pi/2 whose products with the quadrant are exact. */
 #define UFF_TRIG_LIMIT 1e6
 UFF_FN double uff_sin_f64(double x, int shift)
