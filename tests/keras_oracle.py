@@ -60,6 +60,7 @@ def run_keras(source, timeout=300, **inputs):
             "JAX_PLATFORMS": "cpu",
             "JAX_ENABLE_X64": "1",
             "PYTHONPATH": "",
+            "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # compiling is what takes time
             "TF_CPP_MIN_LOG_LEVEL": "3",
         }
         done = subprocess.run(

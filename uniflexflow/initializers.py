@@ -231,7 +231,7 @@ class VarianceScaling(_Random):
 
 
 def _scaled(name: str, scale: float, mode: str, distribution: str, doc: str) -> type:
-    def __init__(self: VarianceScaling, seed: int | None = None) -> None:  # noqa: N807
+    def __init__(self: VarianceScaling, seed: int | None = None) -> None:
         VarianceScaling.__init__(self, scale, mode, distribution, seed)
 
     def get_config(self: VarianceScaling) -> dict[str, Any]:

@@ -29,7 +29,8 @@ def run(case):
     def call(f, xs):
         return f(list(xs)) if case["as_list"] else f(*xs)
 
-    call(lambda *a: layer(*a, **case["call"]), xs)
+    shapes = [keras.KerasTensor(x.shape, str(x.dtype)) for x in xs]
+    call(lambda *a: layer(*a, **case["call"]), shapes)
     layer.set_weights(case["weights"])
     floats = [i for i, x in enumerate(xs) if x.dtype.kind == "f"]
     tv = [v.value for v in layer.trainable_variables]
@@ -46,7 +47,7 @@ def run(case):
         ys = list(y) if isinstance(y, (list, tuple)) else [y]
         return sum(jnp.sum(a * r) for a, r in zip(ys, case["factors"])), (ys, new)
 
-    grads, (ys, new) = jax.grad(total, argnums=(0, 1), has_aux=True)(tv, [xs[i] for i in floats])
+    grads, (ys, new) = jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True))(tv, [xs[i] for i in floats])
     return {
         "outputs": [np.asarray(y) for y in ys],
         "weights": [np.asarray(g) for g in grads[0]],

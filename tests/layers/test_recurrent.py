@@ -178,6 +178,9 @@ def test_output_masks():
     seen = {}
 
     class Look(layers.Layer):
+        def compute_mask(self, inputs, previous_mask):
+            return previous_mask
+
         def call(self, x, mask=None):
             seen["mask"] = mask
             return x

@@ -254,23 +254,27 @@ class _ConvTranspose(_Convolution):
         return self._finish(x)
 
 
-_TRANSPOSE_ARGUMENTS = (
-    _CONV_ARGUMENTS.format(padding='{"valid", "same"}')
-    .replace(
-        "    data_format",
-        "    output_padding : int or tuple of int, optional\n"
-        "        Rows and columns added to the output's end.\n    data_format",
-        1,
-    )
-    .replace(
-        "    groups : int\n        Number of groups of channels that are convolved separately.\n",
-        "",
-    )
-    .replace(
-        "the output is as large as the input over the stride",
-        "the output is as large as the input times the stride",
-    )
-)
+_TRANSPOSE_ARGUMENTS = """
+    Parameters
+    ----------
+    filters : int
+        Number of output channels.
+    kernel_size : int or tuple of int
+        Size of the window.
+    strides : int or tuple of int
+    padding : {"valid", "same"}
+        ``"same"`` makes the output as large as the input times the stride.
+    output_padding : int or tuple of int, optional
+        How much is added at the output's end; below the stride.
+    data_format : {"channels_last"}, optional
+    dilation_rate : int or tuple of int
+        Distance between the taps of the window.
+    activation : str or callable, optional
+    use_bias : bool
+    kernel_initializer, bias_initializer : str or Initializer
+    kernel_regularizer, bias_regularizer, activity_regularizer : Regularizer, optional
+    kernel_constraint, bias_constraint : Constraint, optional
+    """
 
 
 class Conv1DTranspose(_ConvTranspose):

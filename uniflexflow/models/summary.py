@@ -101,7 +101,8 @@ def _range(layers: list[Any], layer_range: Sequence[str] | None) -> list[Any]:
         return layers
     if len(layer_range) != 2 or not all(isinstance(n, str) for n in layer_range):
         raise ValueError(
-            f"summary: layer_range must be two layer names, first and last; received {layer_range!r}."
+            "summary: layer_range must be two layer names, the first and the last; received "
+            f"{layer_range!r}."
         )
     first = [i for i, x in enumerate(layers) if re.match(layer_range[0], x.name)]
     last = [i for i, x in enumerate(layers) if re.match(layer_range[1], x.name)]
