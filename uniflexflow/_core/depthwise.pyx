@@ -9,7 +9,8 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_sync, uff_take, uff_team,
+    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_spawn_together, uff_sync,
+    uff_take, uff_team,
 )
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.window cimport (
@@ -129,7 +130,8 @@ cdef void contract(const uff_instruction *ins, const uff_team *team) noexcept no
     job.x = <const char *>uff_arg(ins, 1)
     job.g = <const char *>uff_arg(ins, 2)
     job.partial = <char *>uff_arg(ins, 3) if job.shape.parts > 1 else job.out
-    uff_spawn(team, min(job.shape.cores, <int64_t>team.num_cores), contract_core, &job)
+    uff_spawn_together(
+        team, min(job.shape.cores, <int64_t>team.num_cores), contract_core, &job)
 
 
 cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:

@@ -10,7 +10,8 @@ is cut by sizes alone, so results don't depend on the number of cores.
 from libc.stdint cimport int64_t
 
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_sync, uff_take, uff_team,
+    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_spawn_together, uff_sync,
+    uff_take, uff_team,
 )
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 
@@ -120,7 +121,8 @@ cdef int row_cores(int count, int64_t row_panels, int64_t panels) noexcept nogil
     return best
 
 
-cdef void multiply(const Product *g, int64_t index, Corner me, char *a_pack, char *b_pack) noexcept nogil:
+cdef void multiply(const Product *g, int64_t index, Corner me, char *a_pack,
+                   char *b_pack) noexcept nogil:
     """This core's part of product number ``index`` of the batch."""
     cdef const uff_gemm_type *t = g.type
     cdef const char *a = g.a + index * g.m * g.k * g.size
@@ -151,8 +153,8 @@ cdef void multiply(const Product *g, int64_t index, Corner me, char *a_pack, cha
             if g.pack_b:
                 if me.sync != NULL and (jc or pc or index):
                     uff_sync(me.sync)  # all have read the block before
-                first, last = panels * me.id // me.count * t.nr, panels * (me.id + 1) // me.count * t.nr
-                last = min(last, nw)
+                first = panels * me.id // me.count * t.nr
+                last = min(nw, panels * (me.id + 1) // me.count * t.nr)
                 if first < last:
                     t.pack_b(last - first, kw,
                              b_block + first * (ldb if g.transpose_b else 1) * g.size, ldb,
@@ -180,7 +182,9 @@ cdef void multiply(const Product *g, int64_t index, Corner me, char *a_pack, cha
                 tile.b_packed = g.pack_b
                 tile.ldb = ldb
                 tile.n = j1 - j0
-                tile.b = b_pack + j0 * kw * g.size if g.pack_b else b_block + j0 * g.size
+                tile.b = b_block + j0 * g.size
+                if g.pack_b:
+                    tile.b = b_pack + j0 * kw * g.size
                 tile.c = c + (i0 * g.n + jc + j0) * g.size
                 tile.bias = NULL
                 if g.bias != NULL and pc + kw >= g.k:
@@ -273,7 +277,7 @@ cdef void by_rows(uff_slave *self, void *arg) noexcept nogil:
 cdef void run_together(const uff_instruction *ins, const uff_team *team) noexcept nogil:
     cdef Product g
     read_product(&g, ins, ins.ints[14])
-    uff_spawn(team, ins.ints[13], together, &g)
+    uff_spawn_together(team, ins.ints[13], together, &g)
 
 
 cdef void run_apart(const uff_instruction *ins, const uff_team *team) noexcept nogil:
@@ -314,8 +318,8 @@ def lower(node):
     a, b = node.inputs[:2]
     dtype = a.dtype
     if dtype not in SIZES:
-        raise TypeError(f"{node.op.name}: no kernel for dtype {dtype}; expected float32 or float64; "
-                        "cast the operands.")
+        raise TypeError(f"{node.op.name}: no kernel for dtype {dtype}; "
+                        "expected float32 or float64; cast the operands.")
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
     m, n = node.outputs[0].shape[-2:]
     k = a.shape[-2] if ta else a.shape[-1]

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from uniflexflow._core.chain cimport uff_tile_fn
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_sync, uff_team)
+    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_team)
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 
 import itertools
@@ -98,7 +98,7 @@ cdef void copy_share(uff_slave *self, void *arg) noexcept nogil:
 
 
 cdef void run_copies(const uff_instruction *ins, const uff_team *team) noexcept nogil:
-    uff_spawn(team, ins.ints[CORES], copy_share, <void *>ins)
+    uff_spawn_together(team, ins.ints[CORES], copy_share, <void *>ins)
 
 
 # -- lowering ------------------------------------------------------------------------------

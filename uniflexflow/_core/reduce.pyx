@@ -11,7 +11,8 @@ results combined in order, so the number of slave cores doesn't change them.
 from libc.stdint cimport int32_t, int64_t
 
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_sync, uff_take, uff_team)
+    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_spawn_together, uff_sync,
+    uff_take, uff_team)
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 
 import math
@@ -137,7 +138,7 @@ cdef void reduce_share(uff_slave *self, void *arg) noexcept nogil:
 
 cdef void run_reduce(const uff_instruction *ins, const uff_team *team) noexcept nogil:
     cdef const int64_t *h = ins.ints
-    uff_spawn(team, min(h[CORES], h[KEPT] * h[PARTS] * h[CHUNKS]), reduce_share, <void *>ins)
+    uff_spawn_together(team, min(h[CORES], h[KEPT] * h[PARTS] * h[CHUNKS]), reduce_share, <void *>ins)
 
 
 cdef int kind_of(str name):

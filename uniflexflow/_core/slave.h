@@ -31,16 +31,16 @@ typedef void (*uff_slave_fn)(uff_slave *self, void *arg);
 
 /* The threads behind the slave cores of this process: see team.pyx. They wait for a new
  * epoch, at first by polling, since the next operation usually comes within
- * microseconds, then asleep. */
+ * microseconds, then asleep. Whoever is awake claims the cores of a spawn one by one. */
 typedef struct uff_pool {
     int workers;           /* threads besides the caller */
     int busy;              /* a spawn is under way */
     uint32_t epoch;        /* counts spawns */
     uint32_t sleepers;     /* workers asleep */
-    uint32_t running;      /* workers that have not finished this spawn */
+    uint32_t left;         /* cores of this spawn that have not finished, the caller's apart */
     uint32_t arrived;      /* cores at the barrier */
     uint32_t passed;       /* counts barriers */
-    int count;             /* cores of this spawn */
+    uint64_t claim;        /* epoch, count, next core to be claimed: 32, 16 and 16 bits */
     uff_slave_fn fn;
     void *arg;
     char *scratch;
@@ -90,9 +90,29 @@ static inline void uff_await_change(const uint32_t *word, uint32_t old)
         sched_yield();
 }
 
-/* Run fn on `count` slave cores (at least 1, cut to the team's size); return when all
- * are done. With one core, or while another thread spawns, the caller runs it itself. */
-static inline void uff_spawn(const uff_team *team, int64_t count, uff_slave_fn fn, void *arg)
+/* Run the next core of the spawn under way that nobody has claimed; 0 if there is none.
+ * A spawn does not end before its claimed cores do, so what is read after a claim is
+ * that spawn's. */
+static inline int uff_run_next(uff_pool *pool)
+{
+    uint64_t claim = __atomic_load_n(&pool->claim, __ATOMIC_ACQUIRE);
+    int id, count;
+    do {
+        id = (int)(claim & 0xffff);
+        count = (int)(claim >> 16 & 0xffff);
+        if (id >= count)
+            return 0;
+    } while (!__atomic_compare_exchange_n(&pool->claim, &claim, claim + 1, 0, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE));
+    uff_slave self = {id, count, pool->scratch + (size_t)id * pool->scratch_bytes,
+                      pool->scratch_bytes, 0, pool};
+    pool->fn(&self, pool->arg);
+    __atomic_sub_fetch(&pool->left, 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
+static inline void uff_spawn_cores(const uff_team *team, int64_t count, uff_slave_fn fn, void *arg,
+                                   int together)
 {
     uff_pool *pool = team->pool;
     int n = count > team->num_cores ? team->num_cores : (int)count;
@@ -103,21 +123,39 @@ static inline void uff_spawn(const uff_team *team, int64_t count, uff_slave_fn f
         fn(&self, arg);
         return;
     }
-    pool->count = n;
     pool->fn = fn;
     pool->arg = arg;
     pool->scratch = team->scratch;
     pool->scratch_bytes = team->scratch_bytes;
-    __atomic_store_n(&pool->running, (uint32_t)pool->workers, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&pool->epoch, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&pool->left, (uint32_t)(n - 1), __ATOMIC_RELAXED);
+    uint64_t epoch = pool->epoch + 1u;
+    __atomic_store_n(&pool->claim, epoch << 32 | (uint64_t)n << 16 | 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&pool->epoch, (uint32_t)epoch, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&pool->sleepers, __ATOMIC_SEQ_CST))
         syscall(SYS_futex, &pool->epoch, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     uff_slave self = {0, n, team->scratch, team->scratch_bytes, 0, pool};
     fn(&self, arg);
+    if (!together)
+        while (uff_run_next(pool)) /* what no worker has come to yet */
+            ;
     uint32_t left;
-    while ((left = __atomic_load_n(&pool->running, __ATOMIC_ACQUIRE)))
-        uff_await_change(&pool->running, left);
+    while ((left = __atomic_load_n(&pool->left, __ATOMIC_ACQUIRE)))
+        uff_await_change(&pool->left, left);
     __atomic_store_n(&pool->busy, 0, __ATOMIC_RELEASE);
+}
+
+/* Run fn on `count` slave cores (at least 1, cut to the team's size); return when all
+ * are done. The cores must not wait for each other: one thread may run several in turn.
+ * With one core, or while another thread spawns, the caller runs it itself. */
+static inline void uff_spawn(const uff_team *team, int64_t count, uff_slave_fn fn, void *arg)
+{
+    uff_spawn_cores(team, count, fn, arg, 0);
+}
+
+/* The same for a function that calls uff_sync: all cores run at the same time. */
+static inline void uff_spawn_together(const uff_team *team, int64_t count, uff_slave_fn fn, void *arg)
+{
+    uff_spawn_cores(team, count, fn, arg, 1);
 }
 
 /* Take a block of the scratchpad; it is free again when the core's function returns.
@@ -162,7 +200,7 @@ static inline void uff_put(uff_slave *self, void *memory, const void *tile, int6
     (void)self, (void)memory, (void)tile, (void)rows, (void)row_bytes, (void)stride_bytes;
 }
 
-/* Wait until all cores of this spawn have come here. */
+/* Wait until all cores of this spawn_together have come here. */
 static inline void uff_sync(uff_slave *self)
 {
     uff_pool *pool = self->pool;

@@ -7,12 +7,6 @@
 
 #include "slave.h"
 
-typedef struct {
-    uff_pool *pool;
-    int id;
-    uint32_t epoch; /* when it was started: earlier spawns are not its own */
-} uff_worker;
-
 /* Wait for a spawn after number `seen`. */
 static uint32_t uff_next_epoch(uff_pool *pool, uint32_t seen)
 {
@@ -32,18 +26,12 @@ static uint32_t uff_next_epoch(uff_pool *pool, uint32_t seen)
 
 static void *uff_work(void *arg)
 {
-    uff_worker me = *(uff_worker *)arg;
-    uff_pool *pool = me.pool;
-    uint32_t epoch = me.epoch;
-    free(arg);
+    uff_pool *pool = arg;
+    uint32_t epoch = 0;
     for (;;) {
         epoch = uff_next_epoch(pool, epoch);
-        if (me.id < pool->count) {
-            uff_slave self = {me.id, pool->count, pool->scratch + (size_t)me.id * pool->scratch_bytes,
-                              pool->scratch_bytes, 0, pool};
-            pool->fn(&self, pool->arg);
-        }
-        __atomic_sub_fetch(&pool->running, 1, __ATOMIC_RELEASE);
+        while (uff_run_next(pool))
+            ;
     }
     return NULL;
 }
@@ -74,16 +62,8 @@ static int uff_grow_pool(int workers)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (pool->workers < workers) {
         pthread_t thread;
-        uff_worker *worker = malloc(sizeof *worker);
-        if (worker == NULL)
+        if (pthread_create(&thread, NULL, uff_work, pool))
             break;
-        worker->pool = pool;
-        worker->id = pool->workers + 1;
-        worker->epoch = pool->epoch;
-        if (pthread_create(&thread, NULL, uff_work, worker)) {
-            free(worker);
-            break;
-        }
         pthread_detach(thread);
         pool->workers++;
     }
