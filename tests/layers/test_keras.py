@@ -47,7 +47,8 @@ def run(case):
         ys = list(y) if isinstance(y, (list, tuple)) else [y]
         return sum(jnp.sum(a * r) for a, r in zip(ys, case["factors"])), (ys, new)
 
-    grads, (ys, new) = jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True))(tv, [xs[i] for i in floats])
+    gradient = jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True))
+    grads, (ys, new) = gradient(tv, [xs[i] for i in floats])
     return {
         "outputs": [np.asarray(y) for y in ys],
         "weights": [np.asarray(g) for g in grads[0]],
