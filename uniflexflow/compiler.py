@@ -188,7 +188,7 @@ def optimize(graph: Graph) -> Graph:
 
 
 def _executor_name() -> str:
-    name = os.environ.get("UNIFLEXFLOW_EXECUTOR", "reference")
+    name = os.environ.get("UNIFLEXFLOW_EXECUTOR", "native")
     if name not in ("native", "reference"):
         raise ValueError(
             f"UNIFLEXFLOW_EXECUTOR is {name!r}; expected 'native' (compiled kernels) or "
