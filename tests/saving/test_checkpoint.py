@@ -407,6 +407,21 @@ def test_manager_keeps_the_last_and_skips_damaged_ones(tmp_path):
         saving.CheckpointManager(tmp_path, keep=1)
 
 
+def test_leftovers_of_killed_processes_are_removed(tmp_path):
+    model = small()
+    manager = saving.CheckpointManager(tmp_path)
+    leftovers = [".checkpoint-000000000007.h5.123.partial", ".c.h5.123.partial"]
+    for name in [*leftovers, ".c.h5.previous.9.partial", "other.partial"]:
+        (tmp_path / name).write_bytes(b"half")
+    manager.save(model, None, 8)
+    saving.save_checkpoint(tmp_path / "c.h5", model)
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "checkpoint-000000000008.h5",
+        "c.h5",
+        "other.partial",
+    }
+
+
 def test_plain_data_is_exact():
     arrays = []
     data = {"a": [1, 2.5, None, True, "x"], "t": ((1,), []), 1: {2: np.float32(0.1)}}

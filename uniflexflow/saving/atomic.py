@@ -24,14 +24,16 @@ def _temporary(path: str) -> str:
     return os.path.join(folder, f".{name}.{os.getpid()}{TEMPORARY}")
 
 
-def remove_leftovers(path: str) -> None:
-    """Remove what processes that were killed while writing ``path`` left behind."""
-    folder, name = os.path.split(path)
+def remove_leftovers(folder: str, prefix: str) -> None:
+    """Remove what processes that were killed while writing left behind.
+
+    ``prefix`` is what the names of the files that they wrote began with.
+    """
     with contextlib.suppress(OSError):
-        for other in os.listdir(folder or "."):
-            if other.startswith(f".{name}.") and other.endswith(TEMPORARY):
+        for name in os.listdir(folder or "."):
+            if name.startswith(f".{prefix}") and name.endswith(TEMPORARY):
                 with contextlib.suppress(OSError):
-                    os.remove(os.path.join(folder, other))
+                    os.remove(os.path.join(folder, name))
 
 
 def sync_folder(folder: str) -> None:
@@ -82,7 +84,8 @@ def atomic_file(path: str, where: str, keep_as: str | None = None) -> Iterator[B
     """
     temporary = _temporary(path)
     try:
-        remove_leftovers(path)
+        folder, name = os.path.split(path)
+        remove_leftovers(folder, f"{name}.")
         with open(temporary, "xb") as file:
             yield file
             file.flush()

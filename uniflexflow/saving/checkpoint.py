@@ -297,10 +297,10 @@ class CheckpointManager:
         """Write the checkpoint of a step, then remove those that are too many."""
 
         def write() -> None:
+            remove_leftovers(self.directory, "checkpoint-")
             _write(self.path(step), model, progress, None)
             for old in self._steps()[: -self.keep]:
                 os.remove(self.path(old))
-                remove_leftovers(self.path(old))
             sync_folder(self.directory)
 
         on_root(write)
