@@ -22,7 +22,6 @@ def train(
     batches: Sequence[Sequence[np.ndarray]],
     size: int,
     strategy: Strategy | None = None,
-    capacity: int | None = None,
 ) -> tuple[list[np.ndarray], list[list[np.ndarray]]]:
     """Run one step per batch on ``size`` ranks.
 
@@ -31,17 +30,19 @@ def train(
     Returns
     -------
     variables, outputs : list of ndarray, list of list of ndarray
-        The variables after the last step; each step's outputs, joined over the ranks.
+        The model's variables (if it names none, all that a step reads) after the last step;
+        each step's outputs, joined over the ranks.
     """
     variables, fn = make()
     strategy = strategy or DataParallel()
     mesh = strategy.mesh_for(size)
-    state = {v: [v.numpy() for _ in range(size)] for v in variables}
+    state: dict[Variable, list[np.ndarray]] = {}
     results = []
     for batch in batches:
         specs = [TensorSpec(x.shape, x.dtype.name) for x in batch]
         traced = Traced(fn, tuple(specs), "step")
-        assert set(traced.variables) <= set(variables)
+        for v in traced.variables:
+            state.setdefault(v, [v.numpy() for _ in range(size)])
         graphs = []
         for rank in range(size):
             graph, layouts = local_graph(traced.graph, traced.split, strategy, mesh, rank)
@@ -60,7 +61,7 @@ def train(
                 for k, layout in enumerate(layouts)
             ]
         )
-    return [state[v][0] for v in variables], results
+    return [state[v][0] for v in variables or state], results
 
 
 def join(pieces: list[np.ndarray], layout: Any, strategy: Strategy, mesh: Any) -> np.ndarray:

@@ -38,25 +38,34 @@ def _reshape_infer(x: TensorSpec, *, shape: tuple[int, ...]) -> TensorSpec:
 
 
 def _reshape_indices(node: Node) -> Indices:
-    """Groups of dimensions with equal products share the index of their outermost one."""
+    """Groups of dimensions with equal products share the index of their outermost one.
+
+    Equal leading dimensions are groups; behind them, dimensions of size 1 belong to none.
+    """
     old, new = node.inputs[0].shape, node.outputs[0].shape
     in_labels: list[int | None] = [None] * len(old)
     out_labels: list[int | None] = [None] * len(new)
+    same = 0
+    while same < min(len(old), len(new)) and old[same] == new[same]:
+        in_labels[same] = out_labels[same] = same
+        same += 1
+    ins = [k for k in range(same, len(old)) if old[k] != 1]
+    outs = [k for k in range(same, len(new)) if new[k] != 1]
     i = j = 0
-    while i < len(old) and j < len(new):
-        first_i, first_j = i, j
-        a, b = old[i], new[j]
+    while i < len(ins) and j < len(outs):
+        first_i, first_j = ins[i], outs[j]
+        a, b = old[first_i], new[first_j]
         while a != b:
             if a < b:
                 i += 1
-                if i == len(old):
+                if i == len(ins):
                     return Indices((tuple(in_labels),), (tuple(out_labels),))
-                a *= old[i]
+                a *= old[ins[i]]
             else:
                 j += 1
-                if j == len(new):
+                if j == len(outs):
                     return Indices((tuple(in_labels),), (tuple(out_labels),))
-                b *= new[j]
+                b *= new[outs[j]]
         in_labels[first_i] = out_labels[first_j] = first_i
         i, j = i + 1, j + 1
     return Indices((tuple(in_labels),), (tuple(out_labels),))
