@@ -192,9 +192,10 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     count = 1
     if rows == oh and columns == ow and n:
         count = even(n, min(most_pixels // (oh * ow), pixels // image))
-    line = LINE // size  # pixels are kept a line apart
-    most = min((POINT_ROWS if point else MAX_ROWS) // (kh * kw), pixels // (count * image) - line)
-    cut = even(channels, most)
+    fitting, line = pixels // (count * image), LINE // size
+    if fitting >= 2 * line:  # from two lines on, pixels may be kept a line apart
+        fitting = max(fitting - line, 2 * line - 1)
+    cut = even(channels, min((POINT_ROWS if point else MAX_ROWS) // (kh * kw), fitting))
     tiles = math.ceil(n / count) * math.ceil(oh / rows) * math.ceil(ow / columns)
     cuts = groups * math.ceil(channels / cut) * math.ceil(filters / fcut)
     total = math.prod(a["shape"])
