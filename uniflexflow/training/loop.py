@@ -55,6 +55,10 @@ class Steps:
                 self._by_key.popitem(last=False)
         return step
 
+    def for_specs(self, specs: Any) -> Any:
+        """Return the step for global shapes, given without a source."""
+        return self._function.step(specs)[0]
+
     def _look(self) -> list[tuple[int, bool]]:
         return [(id(layer), layer.trainable) for layer in self._model._flatten_layers()]
 

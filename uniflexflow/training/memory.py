@@ -95,7 +95,7 @@ def memory_usage(model: Any, batch_size: int, x: Any = None, y: Any = None) -> M
             f"memory_usage: the outputs of model {model.name!r} are not known; give some rows of "
             "targets: memory_usage(batch_size, x, y)."
         )
-    step, _ = model.make_train_function().function.step((inputs, targets))
+    step = model.make_train_function().for_specs((inputs, targets))
     if step.plan is None:
         raise RuntimeError(
             "memory_usage: the reference interpreter makes no plan; unset UNIFLEXFLOW_EXECUTOR."
