@@ -70,6 +70,17 @@ def moving(x, y):
         yield x[rows], y[rows]
 
 
+class Noise(uff.layers.Layer):
+    """Draws at every step, of training and of evaluation."""
+
+    def __init__(self):
+        super().__init__()
+        self.seed = uff.random.SeedGenerator()
+
+    def call(self, x):
+        return x + 0.1 * uff.random.normal(x.shape, seed=self.seed)
+
+
 class Run:
     """One process's life: a script that is run again and again."""
 
@@ -83,7 +94,7 @@ class Run:
         uff.utils.clear_session()
         uff.utils.set_random_seed(seed)
         self.model = uff.Sequential(
-            [uff.Input((3,)), Dense(6, activation="tanh"), Dropout(0.4), Dense(1)]
+            [uff.Input((3,)), Dense(6, activation="tanh"), Dropout(0.4), Noise(), Dense(1)]
         )
         self.model.compile(
             uff.optimizers.Adam(0.01),
