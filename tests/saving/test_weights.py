@@ -226,6 +226,18 @@ def test_a_model_comes_back_with_its_training(tmp_path):
         assert all(i.compress_type == zipfile.ZIP_STORED for i in archive.infolist())
 
 
+def test_training_goes_on_in_a_model_that_was_read(tmp_path):
+    whole = small()
+    losses = train(whole, epochs=4)
+    first = small()
+    train(first, epochs=2)
+    first.save(tmp_path / "m.keras")
+    uff.random.set_random_seed(77)
+    second = saving.load_model(tmp_path / "m.keras")
+    assert train(second, epochs=2) == losses[2:]  # with dropout: its generator is in the file
+    assert_equal(second.get_weights(), whole.get_weights())
+
+
 def test_weights_are_read_from_a_model_file(tmp_path):
     model = small()
     model.save(tmp_path / "m.keras")

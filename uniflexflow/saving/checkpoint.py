@@ -29,7 +29,7 @@ from uniflexflow.parallel import world
 from uniflexflow.saving import hdf5, plain_data, sealed
 from uniflexflow.saving.atomic import atomic_file, on_root, remove_leftovers, sync_folder
 from uniflexflow.saving.sealed import DamagedFileError
-from uniflexflow.saving.weight_paths import walk
+from uniflexflow.saving.weight_paths import seeds_and_states, walk
 
 FORMAT, VERSION = "uniflexflow-checkpoint", 1
 PREVIOUS = ".previous"
@@ -48,16 +48,8 @@ def _variables(model: Any) -> dict[str, Any]:
             optimizer.build(model.trainable_variables)
         found |= {f"optimizer/{i}": v for i, v in enumerate(optimizer.variables)}
     known = {id(v) for v in found.values()}
-    seeds = [v for v in _seeds_and_states(model) if id(v) not in known]
+    seeds = [v for v in seeds_and_states(model) if id(v) not in known]
     return found | {f"state/{i}": v for i, v in enumerate(seeds)}
-
-
-def _seeds_and_states(model: Any) -> list[Any]:
-    from uniflexflow.metrics.metric import Metric
-
-    # metrics begin anew each epoch; within one, their sums are part of the progress
-    holders = [h for h in model._state_holders() if not isinstance(h, Metric)]
-    return [v for h in holders for v in h.variables]
 
 
 def _describe(variables: dict[str, Any]) -> dict[str, Any]:

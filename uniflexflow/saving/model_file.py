@@ -24,7 +24,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def save_model(model: Any, filepath: Any, overwrite: bool = True) -> None:
-    """Write a model: its configuration, its weights, and its optimizer if it is compiled.
+    """Write a model: its configuration, weights, random generators, and optimizer if compiled.
 
     The file is written beside its place and renamed, by rank 0.
 
@@ -55,7 +55,7 @@ def save_model(model: Any, filepath: Any, overwrite: bool = True) -> None:
             "keras_version": KERAS_VERSION,
             "date_saved": time.strftime("%Y-%m-%d@%H:%M:%S"),
         }
-        weights = weights_image(model)
+        weights = weights_image(model, with_state=True)
         with (
             atomic_file(path, "save_model") as file,
             zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
@@ -110,7 +110,6 @@ def load_model(
         config.pop("compile_config", None)
     model = deserialize_keras_object(config, custom_objects)
     if model.built:
-        read_weights(
-            model, io.BytesIO(weights), path, "load_model", skip_mismatch=False, optimizer=compile
-        )
+        image = io.BytesIO(weights)
+        read_weights(model, image, path, "load_model", False, optimizer=compile, with_state=True)
     return model

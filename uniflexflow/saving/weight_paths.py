@@ -109,3 +109,14 @@ def _unique(name: str, used: dict[str, int]) -> str:
     count = used.get(name, 0)
     used[name] = count + 1
     return f"{name}_{count}" if count else name
+
+
+def seeds_and_states(model: Any) -> list[Variable]:
+    """Return the variables of random generators and of layers' states, no metrics'.
+
+    Metrics begin anew each epoch.
+    """
+    from uniflexflow.metrics.metric import Metric  # metrics stand beside layers
+
+    holders = [h for h in model._state_holders() if not isinstance(h, Metric)]
+    return [v for h in holders for v in h.variables]

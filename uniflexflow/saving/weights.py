@@ -12,9 +12,11 @@ import h5py
 
 from uniflexflow.saving import hdf5
 from uniflexflow.saving.atomic import atomic_file, on_root
-from uniflexflow.saving.weight_paths import Entry, walk
+from uniflexflow.saving.weight_paths import Entry, seeds_and_states, walk
 
 OPTIMIZER = "optimizer"
+#: What Keras doesn't keep, and leaves alone: random generators, states of layers.
+STATE = "uniflexflow/state"
 WEIGHTS_IN_ARCHIVE = "model.weights.h5"
 
 
@@ -27,8 +29,8 @@ def write_entries(file: h5py.File, entries: list[Entry]) -> None:
             group.create_dataset(str(i), data=variable.array)
 
 
-def weights_image(model: Any) -> io.BytesIO:
-    """Return a weight file in memory."""
+def weights_image(model: Any, with_state: bool = False) -> io.BytesIO:
+    """Return a weight file in memory; ``with_state``: with random generators' states."""
     entries = walk(model)
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None:
@@ -36,6 +38,8 @@ def weights_image(model: Any) -> io.BytesIO:
     image = io.BytesIO()
     with h5py.File(image, "w") as file:
         write_entries(file, entries)
+        for i, variable in enumerate(seeds_and_states(model) if with_state else ()):
+            file.create_dataset(f"{STATE}/{i}", data=variable.array)
     return image
 
 
@@ -156,7 +160,13 @@ def read_archive(path: str, members: list[str], where: str) -> list[bytes]:
 
 
 def read_weights(
-    model: Any, source: Any, path: str, where: str, skip_mismatch: bool, optimizer: bool
+    model: Any,
+    source: Any,
+    path: str,
+    where: str,
+    skip_mismatch: bool,
+    optimizer: bool,
+    with_state: bool = False,
 ) -> None:
     """Read weights from an open file object or a path."""
     entries = walk(model)
@@ -172,7 +182,7 @@ def read_weights(
         extra = [
             name
             for name in hdf5.list_datasets(file, path, where)
-            if name not in known and not name.startswith(f"{OPTIMIZER}/")
+            if name not in known and not name.startswith((f"{OPTIMIZER}/", f"{STATE}/"))
         ]
         spare = [name for name in extra if not any(name.startswith(e.group) for e in entries)]
         if spare:
@@ -188,6 +198,8 @@ def read_weights(
         state = []
         if optimizer and getattr(model, "optimizer", None) is not None:
             state = _optimizer_state(file, model, path, where)
+        if with_state:
+            state += _seeds_and_states(file, model, path, where)
         for variable, array in arrays + state:
             variable.array[...] = array
 
@@ -241,3 +253,14 @@ def _optimizer_state(file: h5py.File, model: Any, path: str, where: str) -> list
             stacklevel=5,
         )
         return []
+
+
+def _seeds_and_states(file: h5py.File, model: Any, path: str, where: str) -> list[tuple[Any, Any]]:
+    group = hdf5.member(file, STATE, path, where)
+    variables = seeds_and_states(model)
+    if group is None or len(group) != len(variables):
+        return []  # a file of Keras, or a state that is made at the first call
+    return [
+        (v, _read_one(group, str(i), v, path, where, f"state '{v.path}'"))
+        for i, v in enumerate(variables)
+    ]
