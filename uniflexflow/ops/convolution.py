@@ -360,7 +360,7 @@ def conv(
     Parameters
     ----------
     inputs : tensor (batch, steps, channels) or (batch, height, width, channels)
-    kernel : tensor (*window, channels / groups, filters)
+    kernel : tensor ``(*window, channels / groups, filters)``
         Fewer channels than the inputs have mean that both are cut into groups.
     strides : int or sequence of int
         Step of the window along each spatial axis.
@@ -477,7 +477,7 @@ def conv_transpose(
     Parameters
     ----------
     inputs : tensor (batch, steps, channels) or (batch, height, width, channels)
-    kernel : tensor (*window, filters, channels)
+    kernel : tensor ``(*window, filters, channels)``
     strides : int or sequence of int
         Step of the window in the result.
     padding : str

@@ -175,10 +175,10 @@ def norm(
     ----------
     x : tensor
     ord : number, inf, -inf or "fro", optional
-        Along one axis: the p-norm sum(|x|**p)**(1/p), the largest or smallest |x|, or for 0
-        the count of elements that are not 0. Over two axes: "fro", or 1, -1, inf, -inf: the
-        extreme sum of |x| over columns or rows. Default: the square root of the sum of
-        squares.
+        Along one axis: the p-norm ``sum(|x|**p)**(1/p)``, the largest or smallest ``|x|``, or
+        for 0 the count of elements that are not 0. Over two axes: "fro", or 1, -1, inf,
+        -inf: the extreme sum of ``|x|`` over columns or rows. Default: the square root of
+        the sum of squares.
     axis : int or pair of int, optional
         All axes by default.
     keepdims : bool

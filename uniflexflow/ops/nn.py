@@ -285,7 +285,7 @@ def mish(x: ArrayLike) -> Any:
 
 @op
 def softsign(x: ArrayLike) -> Any:
-    """Return x / (1 + |x|)."""
+    """Return ``x / (1 + |x|)``."""
     x = _float(x)
     return x / (abs(x) + 1.0)
 
@@ -320,7 +320,7 @@ def hard_tanh(x: ArrayLike) -> Any:
 
 @op
 def hard_shrink(x: ArrayLike, threshold: float = 0.5) -> Any:
-    """Return x where |x| is above the threshold, else 0."""
+    """Return x where ``|x|`` is above the threshold, else 0."""
     x = _float(x)
     return where(abs(x) > threshold, x, 0.0)
 

@@ -162,7 +162,7 @@ def isclose(
     atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Say whether |x1 - x2| <= atol + rtol |x2|, element by element; equal infinities are."""
+    """Say whether ``|x1 - x2| <= atol + rtol |x2|``, element by element; equal infinities are."""
     a, b = meet(x1, x2)
     if not is_float(a.dtype):
         a, b = cast_to(a, "float64"), cast_to(b, "float64")

@@ -27,7 +27,7 @@ def scatter(indices: ArrayLike, values: ArrayLike, shape: Sequence[int]) -> Any:
     ----------
     indices : integer tensor of shape (..., n)
         Each row is a place along the first n axes of the result.
-    values : tensor of shape (..., *shape[n:])
+    values : tensor of shape ``(..., *shape[n:])``
     shape : sequence of int
 
     Examples

@@ -157,7 +157,7 @@ class AdamW(Adam):
 
 
 class Adamax(_Adaptive):
-    """Adam with the largest gradient so far: u = max(beta_2 u, |g|).
+    """Adam with the largest gradient so far: ``u = max(beta_2 u, |g|)``.
 
     w -= lr m / ((1 - beta_1**t) (u + epsilon)).
 
