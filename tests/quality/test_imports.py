@@ -106,16 +106,17 @@ def python_imports(text):
 
 
 CYTHON = re.compile(
-    r"^(\s*)(?:from\s+([\w.]+)\s+c?import\s+\(?\s*([^)#\n]*)|c?import\s+([\w., ]+))", re.MULTILINE
+    r"^([ \t]*)(?:from\s+([\w.]+)\s+c?import\s+(?:\(([^)]*)\)|([^(#\n]+))|c?import\s+([\w., ]+))",
+    re.MULTILINE,
 )
 
 
 def cython_imports(text):
     """Find imports in Cython, where cimports count like imports."""
-    for indent, module, names, modules in CYTHON.findall(text):
-        for name in (names or modules).replace("\n", " ").split(","):
-            name = name.split(" as ")[0].strip()
-            yield (f"{module}.{name}" if module else name), bool(indent)
+    for indent, module, inside, names, modules in CYTHON.findall(text):
+        for name in (inside or names or modules).split(","):
+            if name := name.split(" as ")[0].strip():
+                yield (f"{module}.{name}" if module else name), bool(indent)
 
 
 @functools.cache
@@ -236,12 +237,12 @@ def test_it_sees_all_kinds_of_imports():
         ("a.b", False), ("c.d", False), ("e.g", True), (".h", False),
     }  # fmt: skip
     cython = (
-        "from a.b cimport c, d\nfrom e cimport (\n    f, g)\ncimport h\nimport i\n"
+        "from a.b cimport c, d\nfrom e cimport (\n    f,\n    g,\n)\ncimport h\nimport i\n"
         "def k():\n    from l import m\ncdef extern from 'x.h':\n    pass\n"
     )
     assert set(cython_imports(cython)) == {
-        ("a.b.c", False), ("a.b.d", False), ("e.f", False), ("h", False), ("i", False),
-        ("l.m", True),
+        ("a.b.c", False), ("a.b.d", False), ("e.f", False), ("e.g", False), ("h", False),
+        ("i", False), ("l.m", True),
     }  # fmt: skip
 
 
