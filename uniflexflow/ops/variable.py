@@ -110,7 +110,8 @@ class Variable:
                 f"expected {tuple(shape)}."
             )
         self._array = aligned_zeros(array.shape, dtype)
-        self._array[...] = array
+        if any(array.strides) or array.any():  # zeros broadcast from one need no writing:
+            self._array[...] = array  # large slots are then not touched before their use
         self.trainable = trainable
         self.name = name or "variable"
         scope = current_scope()

@@ -187,7 +187,9 @@ class Optimizer:
         """Add a variable to the state, filled with one number."""
         with scope(self.name):
             variable = Variable(
-                np.full(shape, initial, dtype or floatx()), trainable=False, name=name
+                np.broadcast_to(np.array(initial, dtype or floatx()), shape),
+                trainable=False,
+                name=name,
             )
         self._variables.append(variable)
         return variable
