@@ -120,9 +120,7 @@ def main() -> None:
             uff.callbacks.BackupAndRestore(str(args.output / "checkpoint"), save_freq=100),
         ],
     ).history
-    if args.stop_at is not None:
-        if rank == 0:
-            print("stopped half way by SIGTERM; the checkpoint is written")
+    if model.interrupted:  # by SIGTERM: the checkpoint is written, the next run goes on
         return
     _, accuracy = model.evaluate(xt, yt, batch_size=256, verbose=0)
     if rank == 0:
