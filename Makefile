@@ -47,7 +47,7 @@ test: $(VENV)/dev.stamp
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint uniflexflow
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint uniflexflow
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

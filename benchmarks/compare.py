@@ -97,7 +97,9 @@ def main() -> int:
             print(f"  ratio to the best peer: {ours / max(peers):.2f}", flush=True)
     if args.json:
         machine = {"processor": platform.processor(), "threads": args.threads}
-        args.json.write_text(json.dumps({"machine": machine, "steps_per_second": figures}, indent=1))
+        args.json.write_text(
+            json.dumps({"machine": machine, "steps_per_second": figures}, indent=1)
+        )
     return 0
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
+from models import WORKLOADS
 from torch import nn
 from torch.nn import functional as F
-
-from models import WORKLOADS
 
 
 def conv_bn(i, o, size, stride=1):

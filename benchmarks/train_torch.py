@@ -11,10 +11,9 @@ import time
 
 import numpy as np
 import torch
-from torch.nn import functional as F
-
 from models import WORKLOADS, data
 from models_torch import build
+from torch.nn import functional as F
 
 
 def main() -> None:

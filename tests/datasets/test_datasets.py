@@ -84,9 +84,7 @@ def test_a_good_download_is_kept(monkeypatch, tmp_path):
     content = io.BytesIO()
     arrays = {f"{a}_{b}": np.arange(6, dtype=np.uint8) for a in "xy" for b in ("train", "test")}
     np.savez(content, **arrays)
-    monkeypatch.setattr(
-        urllib.request, "urlopen", lambda *a, **k: io.BytesIO(content.getvalue())
-    )
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *a, **k: io.BytesIO(content.getvalue()))
     import hashlib
 
     digest = hashlib.sha256(content.getvalue()).hexdigest()
@@ -99,8 +97,15 @@ def test_a_good_download_is_kept(monkeypatch, tmp_path):
 def _words(path, monkeypatch):
     x = np.empty(4, dtype=object)
     x[:] = [[1, 2, 3], [4, 5], [6], [7, 8, 9, 10]]
-    np.savez(path, x_train=x, y_train=np.array([0, 1, 0, 1]), x_test=x, y_test=np.arange(4) % 2,
-             x=x, y=np.arange(4))
+    np.savez(
+        path,
+        x_train=x,
+        y_train=np.array([0, 1, 0, 1]),
+        x_test=x,
+        y_test=np.arange(4) % 2,
+        x=x,
+        y=np.arange(4),
+    )
 
 
 def test_imdb_options(tmp_path, monkeypatch):

@@ -8,7 +8,11 @@ from uniflexflow.plan.memory import ALIGNMENT, Lifetime, align, assign_offsets
 
 lifetimes = st.lists(
     st.tuples(st.integers(0, 4096), st.integers(0, 30), st.integers(0, 12)), max_size=40
-).map(lambda rows: [Lifetime(n, first, first + more) for n, first, more in sorted(rows, key=lambda r: r[1])])
+).map(
+    lambda rows: [
+        Lifetime(n, first, first + more) for n, first, more in sorted(rows, key=lambda r: r[1])
+    ]
+)
 
 
 def overlap(a, b):
@@ -35,10 +39,7 @@ def test_live_buffers_never_overlap(rows):
 def test_peak_is_between_need_and_sum(rows):
     _, top = assign_offsets(rows)
     need = max(
-        (
-            sum(align(r.nbytes) for r in rows if r.first <= t <= r.last)
-            for t in range(45)
-        ),
+        (sum(align(r.nbytes) for r in rows if r.first <= t <= r.last) for t in range(45)),
         default=0,
     )
     assert need <= top <= sum(align(r.nbytes) for r in rows)
@@ -51,7 +52,11 @@ def test_space_is_used_again():
 
 
 def test_taking_over_keeps_the_place():
-    rows = [Lifetime(640, 0, 1), Lifetime(640, 1, 2, takes_over=0), Lifetime(640, 2, 3, takes_over=1)]
+    rows = [
+        Lifetime(640, 0, 1),
+        Lifetime(640, 1, 2, takes_over=0),
+        Lifetime(640, 2, 3, takes_over=1),
+    ]
     offsets, top = assign_offsets(rows)
     assert offsets == [0, 0, 0]
     assert top == 640

@@ -12,8 +12,8 @@ Split = tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 def load_data() -> Split:
     """Load the digits: 1437 images for training, 360 held out.
 
-    Every fifth image, from the second on, is held out. Source and licence (CC BY 4.0): ``DIGITS.md`` beside
-    this file.
+    Every fifth image, from the second on, is held out. Source and licence (CC BY 4.0):
+    ``DIGITS.md`` beside this file.
 
     Returns
     -------

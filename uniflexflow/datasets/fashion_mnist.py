@@ -11,12 +11,15 @@ from uniflexflow.datasets.digits import Split
 from uniflexflow.datasets.files import ORIGIN, cache_folder, fetch
 
 # Where Debian's package `dataset-fashion-mnist` and Keras put the files.
-FOLDERS = (Path("/usr/share/datasets/fashion-mnist"), Path.home() / ".keras/datasets/fashion-mnist")
+FOLDERS = (
+    Path("/usr/share/datasets/fashion-mnist"),
+    Path.home() / ".keras/datasets/fashion-mnist",
+)
 SHA256 = {
-    "train-images-idx3-ubyte.gz": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-    "train-labels-idx1-ubyte.gz": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-    "t10k-images-idx3-ubyte.gz": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-    "t10k-labels-idx1-ubyte.gz": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+    "train-images-idx3": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+    "train-labels-idx1": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+    "t10k-images-idx3": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+    "t10k-labels-idx1": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
 }
 
 
@@ -64,7 +67,7 @@ def load_data(path: str | None = None) -> Split:
     """
     folders = (*FOLDERS, cache_folder() / "fashion-mnist")
     arrays = [
-        read_idx(fetch("fashion_mnist", name, digest, path, ORIGIN, folders))
+        read_idx(fetch("fashion_mnist", f"{name}-ubyte.gz", digest, path, ORIGIN, folders))
         for name, digest in SHA256.items()
     ]
     return (arrays[0], arrays[1]), (arrays[2], arrays[3])

@@ -27,9 +27,7 @@ def canonical_dtype(dtype: Any) -> str:
     """
     name = np.dtype(dtype).name
     if name not in DTYPES:
-        raise ValueError(
-            f"dtype {name!r} is not supported; expected one of {', '.join(DTYPES)}."
-        )
+        raise ValueError(f"dtype {name!r} is not supported; expected one of {', '.join(DTYPES)}.")
     return name
 
 

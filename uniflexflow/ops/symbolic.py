@@ -128,9 +128,7 @@ def compute_output_spec(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     def merge(a: Any, b: Any) -> Any:
         if not isinstance(a, Value):
             return a
-        return KerasTensor(
-            tuple(s if s == t else None for s, t in zip(a.shape, b.shape)), a.dtype
-        )
+        return KerasTensor(tuple(s if s == t else None for s, t in zip(a.shape, b.shape)), a.dtype)
 
     return tree.map_structure(merge, first, second)
 

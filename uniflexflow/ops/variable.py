@@ -94,9 +94,7 @@ class Variable:
     ):
         if callable(initializer):
             if shape is None:
-                raise ValueError(
-                    "Variable: `shape` is needed when the initializer is a function."
-                )
+                raise ValueError("Variable: `shape` is needed when the initializer is a function.")
             dtype = canonical_dtype(dtype or floatx())
             array = np.asarray(initializer(tuple(shape), dtype=dtype))
         else:
@@ -169,8 +167,7 @@ class Variable:
         shape = np.shape(value) if not hasattr(value, "shape") else tuple(value.shape)
         if shape != self.shape:
             raise ValueError(
-                f"Variable {self.path!r} has shape {self.shape}; "
-                f"received a value of shape {shape}."
+                f"Variable {self.path!r} has shape {self.shape}; received a value of shape {shape}."
             )
         trace = Trace.current()
         if trace is None:

@@ -12,9 +12,7 @@ from uniflexflow.ops.elementwise import add
 from uniflexflow.ops.shaping import broadcast_to
 
 
-def gradients(
-    target: Any, sources: Sequence[Any], grad_target: Any = None
-) -> list[Value | None]:
+def gradients(target: Any, sources: Sequence[Any], grad_target: Any = None) -> list[Value | None]:
     """Return the gradient of ``target`` with respect to each source.
 
     Parameters

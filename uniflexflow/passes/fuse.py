@@ -243,5 +243,3 @@ def _emit_chain(
 def fuse(graph: Graph) -> Graph:
     """Fuse epilogues, then chains, then reductions with the chains before them."""
     return fuse_reductions(fuse_chains(fuse_epilogues(graph)))
-
-

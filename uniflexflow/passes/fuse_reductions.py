@@ -45,9 +45,7 @@ def _tail(node: Node, wanted: Value, dropped: set[Value]) -> _Tail | None:
     """
     program, results = _registers(node)
     num_inputs = len(node.inputs)
-    kept = {
-        r: v for r, v in zip(results, node.outputs) if v is not wanted and v not in dropped
-    }
+    kept = {r: v for r, v in zip(results, node.outputs) if v is not wanted and v not in dropped}
     sources: dict[int, int] = {}
     steps: dict[int, None] = {}
     order: list[int] = []
@@ -113,7 +111,7 @@ def _leading_or_trailing(axes: tuple[int, ...], ndim: int) -> bool:
 
 
 def fuse_reductions(graph: Graph) -> Graph:
-    """Replace reductions of elementwise results by ``chain_reduce`` where it saves memory traffic."""
+    """Let reductions compute the elementwise work before them, where that saves traffic."""
     uses: dict[Value, int] = defaultdict(int)
     for node in graph.nodes:
         for value in node.inputs:

@@ -40,9 +40,7 @@ def _same_bytes(node: Node) -> int | None:
     last = cut[-1] if cut else 0
     if any(n != 1 for n in a["size"][:last]):
         return None
-    offset = sum(
-        b * math.prod(shape[i + 1 :]) for i, b in enumerate(a["start"])
-    )
+    offset = sum(b * math.prod(shape[i + 1 :]) for i, b in enumerate(a["start"]))
     return offset * node.outputs[0].spec.itemsize
 
 
@@ -215,7 +213,9 @@ class _Builder:
             instructions=tuple(instructions),
             table=tuple(table),
             outputs=tuple(place_of(v) for v in self.graph.outputs),
-            copies=tuple((places[leaf], place_of(new), leaf.spec.nbytes) for leaf, new in self.copied),
+            copies=tuple(
+                (places[leaf], place_of(new), leaf.spec.nbytes) for leaf, new in self.copied
+            ),
             constants=tuple(self.constants),
             arena_bytes=arena_bytes,
         )

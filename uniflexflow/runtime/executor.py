@@ -64,9 +64,7 @@ class Executor:
         self.arena = arena
         self.num_threads = num_threads
         self._variables = list(variables)
-        self._constants = [
-            _aligned_copy(v.node.attrs["array"]) for v in plan.constants
-        ]
+        self._constants = [_aligned_copy(v.node.attrs["array"]) for v in plan.constants]
         specs = [v.spec for v in plan.graph.inputs if v.node.attrs["kind"] == "feed"]
         self._feed_rules = [
             (
