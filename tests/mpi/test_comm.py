@@ -113,7 +113,8 @@ def test_child_processes_of_a_rank_are_no_ranks(launcher):
         comm = world()
         assert comm.size == 2
         child = "from uniflexflow.parallel import world; print(world().size)"
-        out = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, timeout=15)
+        command = [sys.executable, "-c", child]
+        out = subprocess.run(command, capture_output=True, text=True, timeout=15)
         assert out.stdout.strip() == "1", out
         pid = os.fork()
         if pid == 0:

@@ -68,7 +68,7 @@ def trained(launcher, size, tmp_path, **env):
 
 @pytest.fixture(scope="module")
 def one_rank(tmp_path_factory):
-    from conftest import Launcher
+    from launcher import Launcher
 
     folder = tmp_path_factory.mktemp("one_rank")
     return trained(Launcher(folder), 1, folder)
