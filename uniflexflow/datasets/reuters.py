@@ -29,10 +29,10 @@ def load_data(
     ----------
     path : str
         A file or folder, or a file name in the cache.
-    test_split : float
-        Fraction of the texts to hold out.
     num_words, skip_top, maxlen, seed, start_char, oov_char, index_from
         As in ``imdb.load_data``.
+    test_split : float
+        Fraction of the texts to hold out.
 
     Returns
     -------
