@@ -6,8 +6,9 @@ A checkpoint is one HDF5 file with a seal (``sealed``):
 - ``/optimizer/<i>``: iterations, learning rate (unless scheduled), slots
 - ``/state/<i>``: random generators and states of layers
 - ``/progress/<i>``: arrays in the progress
-- root attributes ``format``, ``version``, ``index`` (names, shapes, dtypes of all these),
-  ``progress`` and ``random`` (JSON)
+- ``/text/<name>``, JSON: ``index`` (names, shapes, dtypes of all these), ``progress`` and
+  ``random``
+- root attributes ``format`` and ``version``
 
 It is written beside its place and renamed; the one before stays as ``<name>.previous`` and
 is read if the new one is damaged. Rank 0 writes and reads, and tells the others.
