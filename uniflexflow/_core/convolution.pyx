@@ -13,7 +13,7 @@ from uniflexflow._core.core cimport (
     uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_take, uff_team,
 )
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
-from uniflexflow._core.window cimport Window, even, parts
+from uniflexflow._core.window cimport Window, add_parts, even, parts
 
 from uniflexflow._core import convolution_plan, depthwise
 from uniflexflow.plan.kernel_call import KernelCall
@@ -411,21 +411,6 @@ cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
                               hi)
 
 
-ctypedef fused real:
-    float
-    double
-
-
-cdef void add_parts(real *out, const real *partial, int64_t count, int64_t total, int64_t lo,
-                    int64_t hi) noexcept nogil:
-    cdef int64_t i, p
-    memcpy(out + lo, partial + lo, (hi - lo) * sizeof(real))
-    for p in range(1, count):
-        partial += total
-        for i in range(lo, hi):
-            out[i] += partial[i]
-
-
 cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t group, int64_t c0,
                          int64_t f0) noexcept nogil:
     """Sum one part's pixels into the block of some channels and filters, tile after tile."""
@@ -575,10 +560,6 @@ def _forward(node, bias, relu):
                       flops=flops)
 
 
-def lower_conv2d(node):
-    return _forward(node, False, False)
-
-
 def lower_conv2d_bias(node):
     return _forward(node, True, node.attrs["activation"] == "relu")
 
@@ -609,7 +590,7 @@ def lower_weight_gradient(node):
 
 
 LOWERINGS = {
-    "conv2d": lower_conv2d,
+    "conv2d": lambda node: _forward(node, False, False),
     "conv2d_bias": lower_conv2d_bias,
     "conv2d_data_gradient": lower_data_gradient,
     "conv2d_weight_gradient": lower_weight_gradient,

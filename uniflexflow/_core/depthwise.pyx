@@ -6,7 +6,7 @@ sums rows of pixels into parts, cut by sizes alone, which are added in order.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from uniflexflow._core.core cimport (
     uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_spawn_together, uff_sync,
@@ -14,7 +14,7 @@ from uniflexflow._core.core cimport (
 )
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.window cimport (
-    Window, parts, run_length, taps_inside, uff_window, uff_window_run,
+    Window, add_parts, parts, run_length, taps_inside, uff_window, uff_window_run,
 )
 
 from uniflexflow._core import convolution_plan
@@ -153,21 +153,6 @@ cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
             add_parts[float](<float *>job.out, <const float *>job.partial, s.parts, total, lo, hi)
         else:
             add_parts[double](<double *>job.out, <const double *>job.partial, s.parts, total, lo, hi)
-
-
-ctypedef fused real:
-    float
-    double
-
-
-cdef void add_parts(real *out, const real *partial, int64_t count, int64_t total, int64_t lo,
-                    int64_t hi) noexcept nogil:
-    cdef int64_t i, p
-    memcpy(out + lo, partial + lo, (hi - lo) * sizeof(real))
-    for p in range(1, count):
-        partial += total
-        for i in range(lo, hi):
-            out[i] += partial[i]
 
 
 cdef void contract_row(const Sum *job, int64_t n, int64_t row, char *out) noexcept nogil:

@@ -1,6 +1,7 @@
 """Windows that slide over images: what convolutions and pooling share."""
 
 from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from uniflexflow._core.dispatch cimport uff_kernels
 
@@ -77,3 +78,19 @@ cdef inline int64_t run_length(int64_t at, int64_t out, int64_t size, int64_t wi
     if start < 0 or start + span > size:
         return 1
     return min((size - span - start) // stride + 1, out - at)
+
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef inline void add_parts(real *out, const real *partial, int64_t count, int64_t total,
+                           int64_t lo, int64_t hi) noexcept nogil:
+    """Elements [lo, hi) of the sum of ``count`` arrays of ``total`` elements, in order."""
+    cdef int64_t i, p
+    memcpy(out + lo, partial + lo, (hi - lo) * sizeof(real))
+    for p in range(1, count):
+        partial += total
+        for i in range(lo, hi):
+            out[i] += partial[i]
