@@ -85,7 +85,10 @@ def peak_once(dtype="float32"):
     cdef double sink
     cdef bint single = dtype == "float32"
     start = time.thread_time()
-    flops = uff_probe(kernels).fma_f32(n, &sink) if single else uff_probe(kernels).fma_f64(n, &sink)
+    if single:
+        flops = uff_probe(kernels).fma_f32(n, &sink)
+    else:
+        flops = uff_probe(kernels).fma_f64(n, &sink)
     return n * flops / (time.thread_time() - start)
 
 
