@@ -93,7 +93,7 @@ PROGRAM = (
     ("tanh", (), (2,)),  # 3
     ("square", (), (1,)),  # 4: the same for all tiles where input 1 is
     ("multiply", (), (4, 3)),  # 5
-    ("less", (), (3, 0)),  # 6
+    ("less", (), (2, 0)),  # 6
     ("cast", (("dtype", "float64"),), (6,)),  # 7
     ("stop_gradient", (), (5,)),  # 8
     ("where", (), (6, 5, 0)),  # 9
@@ -178,10 +178,11 @@ REDUCED = [
 def test_a_chain_is_reduced_without_being_written(a, b, axes, rng):
     x, y = rng.standard_normal(a), rng.standard_normal(b)
     program = PROGRAM[:4]
-    total = 100.0 + 4 * max(x.size, y.size)  # of the sizes of what is added, at most
-    check("chain_reduce", x, y, program=program, result=5, axes=axes, kind="sum", ulp=4, scale=total)
+    # of the sizes of what is added; NumPy adds rows one by one, so its error grows too
+    near = {"ulp": 64, "scale": 100.0 + 4 * max(x.size, y.size)}
+    check("chain_reduce", x, y, program=program, result=5, axes=axes, kind="sum", **near)
     f = [v.astype("float32") for v in (x, y)]
-    check("chain_reduce", *f, program=program, result=5, axes=axes, kind="sum", ulp=4, scale=total)
+    check("chain_reduce", *f, program=program, result=5, axes=axes, kind="sum", **near)
     if 0 not in a:
         check("chain_reduce", x, y, program=program, result=5, axes=axes, kind="max", ulp=8)
     integers = [(v * 9).astype("int32") for v in (x, y)]

@@ -68,7 +68,9 @@ def test_softmax(name, dtype, rng):
             "logsumexp": (np.log(total) + high)[:, 0],
         }[name]
         eps = np.finfo(dtype).eps
-        np.testing.assert_allclose(y, exact, rtol=6 * eps, atol=0 if name == "softmax" else 30 * eps)
+        near = 0 if name == "softmax" else 30 * eps
+        # x - max is rounded: half an ulp of up to 32 becomes a relative error of exp
+        np.testing.assert_allclose(y, exact, rtol=32 * eps, atol=near)
         (again,) = compute(node_of(name, (x,)), (x,), threads=2)
         assert again.tobytes() == y.tobytes()
 

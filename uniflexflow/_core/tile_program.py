@@ -116,7 +116,8 @@ def clean(inputs: Sequence[TensorSpec], program: Program, results: Sequence[int]
     steps: list[Step] = []
     for r, (name, _, sources) in enumerate(program, start=count):
         sources = tuple([same[s] for s in sources])
-        if name == "stop_gradient" or (name == "cast" and specs[r].dtype == specs[sources[0]].dtype):
+        same_dtype = specs[r].dtype == specs[sources[0]].dtype
+        if name == "stop_gradient" or (name == "cast" and same_dtype):
             same[r] = sources[0]
         else:
             steps.append((r, name, sources))
