@@ -296,17 +296,6 @@ class Trainer(TrainingSteps):
             logs = loop.logs_of(step, loop.run_step(step, feeds))
         return logs if as_dict else as_results(logs)
 
-
-def as_results(logs: dict[str, Any]) -> Any:
-    """Return logs as ``evaluate`` does: a list, or the only number."""
-    values = list(logs.values())
-    return values[0] if len(values) == 1 else values
-
-
-def _rows(x: Any) -> int:
-    first = next(a for a in tree.flatten(x) if a is not None)
-    return max(1, np.shape(first)[0] if np.ndim(first) else len(tree.flatten(x)))
-
     def memory_usage(self, batch_size: int, x: Any = None, y: Any = None) -> memory.MemoryUsage:
         """Return the memory that training steps will need, before any of them runs.
 
@@ -336,3 +325,14 @@ def _rows(x: Any) -> int:
         4040
         """
         return memory.memory_usage(self, batch_size, x, y)
+
+
+def as_results(logs: dict[str, Any]) -> Any:
+    """Return logs as ``evaluate`` does: a list, or the only number."""
+    values = list(logs.values())
+    return values[0] if len(values) == 1 else values
+
+
+def _rows(x: Any) -> int:
+    first = next(a for a in tree.flatten(x) if a is not None)
+    return max(1, np.shape(first)[0] if np.ndim(first) else len(tree.flatten(x)))
