@@ -111,6 +111,42 @@ VTAKE(vmin, f64, uff_vf64, uff_vi64, <)
  * cache, which goes to the accumulators after COLUMN_BLOCK rows. Where a row is short,
  * several rows that follow each other in memory are taken as one, and folded at the end. */
 #define COLUMN_BLOCK 128
+#define FOUR(kind, t, T, P, TAKE)                                                             \
+    static inline void kind##_four_##t(P *part, const T *p, int64_t n, int64_t stride)        \
+    {                                                                                         \
+        const T *p1 = p + stride, *p2 = p1 + stride, *p3 = p2 + stride;                       \
+        UFF_EACH                                                                              \
+        {                                                                                     \
+            const P x0 = (P)p[i], x1 = (P)p1[i], x2 = (P)p2[i], x3 = (P)p3[i];                \
+            const P a = TAKE(x0, x1), b = TAKE(x2, x3), c = TAKE(a, b), m = part[i];          \
+            part[i] = TAKE(m, c);                                                             \
+        }                                                                                     \
+    }
+/* The compiler makes no vectors of a choice that depends on a NaN: they are made here. */
+#define FOUR_EXTREMES(kind, t, T, V, U, L, TAKE)                                              \
+    static inline void kind##_four_##t(T *part, const T *p, int64_t n, int64_t stride)        \
+    {                                                                                         \
+        int64_t i = 0;                                                                        \
+        for (; i + L <= n; i += L) {                                                          \
+            const T *q = p + i;                                                               \
+            V m = *(U *)(part + i);                                                           \
+            for (int r = 0; r < 4; r++, q += stride)                                          \
+                m = v##kind##_##t(m, *(const U *)q);                                          \
+            *(U *)(part + i) = m;                                                             \
+        }                                                                                     \
+        for (; i < n; i++)                                                                    \
+            for (int r = 0; r < 4; r++) {                                                     \
+                const T m = part[i], x = p[i + r * stride];                                   \
+                part[i] = TAKE(m, x);                                                         \
+            }                                                                                 \
+    }
+FOUR_EXTREMES(max, f32, float, uff_vf32, uff_vf32u, UFF_F32, FMAX)
+FOUR_EXTREMES(min, f32, float, uff_vf32, uff_vf32u, UFF_F32, FMIN)
+FOUR_EXTREMES(max, f64, double, uff_vf64, uff_vf64u, UFF_F64, FMAX)
+FOUR_EXTREMES(min, f64, double, uff_vf64, uff_vf64u, UFF_F64, FMIN)
+/* GCC 12 takes the vector form of the loops over `part` to run past it: n is at most its
+ * length, by contract. */
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
 #define COLUMNS(kind, t, T, P, A, FIRST, TAKE)                                                \
     static inline void kind##_wide_##t(A *acc, const T *x, int64_t count, int64_t n,          \
                                        int64_t stride)                                        \
@@ -120,15 +156,8 @@ VTAKE(vmin, f64, uff_vf64, uff_vi64, <)
             int64_t rows = count - done < COLUMN_BLOCK ? count - done : COLUMN_BLOCK, r = 0;  \
             const T *p = x + done * stride;                                                   \
             UFF_EACH part[i] = FIRST;                                                         \
-            for (; r + 4 <= rows; r += 4, p += 4 * stride) {                                  \
-                const T *p1 = p + stride, *p2 = p1 + stride, *p3 = p2 + stride;               \
-                UFF_EACH                                                                      \
-                {                                                                             \
-                    const P x0 = (P)p[i], x1 = (P)p1[i], x2 = (P)p2[i], x3 = (P)p3[i];        \
-                    const P a = TAKE(x0, x1), b = TAKE(x2, x3), c = TAKE(a, b), m = part[i];  \
-                    part[i] = TAKE(m, c);                                                     \
-                }                                                                             \
-            }                                                                                 \
+            for (; r + 4 <= rows; r += 4, p += 4 * stride)                                    \
+                kind##_four_##t(part, p, n, stride);                                          \
             for (; r < rows; r++, p += stride)                                                \
                 UFF_EACH                                                                      \
                 {                                                                             \
@@ -174,9 +203,12 @@ VTAKE(vmin, f64, uff_vf64, uff_vi64, <)
 #define F64_KIND(kind, FIRST, TAKE, VTAKE) \
     FLOAT_KIND(kind, f64, double, double, uff_vf64, uff_vf64u, UFF_F64, FIRST, TAKE, VTAKE)
 #define INT_KIND(kind, t, T, A, FIRST, TAKE)  \
+    FOUR(kind, t, T, A, TAKE)                 \
     COMMON(kind, t, T, A, A, FIRST, TAKE)     \
     INT_ROWS(kind, t, T, A, TAKE)
 
+FOUR(sum, f32, float, float, ADD)
+FOUR(sum, f64, double, double, ADD)
 F32_KIND(sum, double, 0, ADD, ADD)
 F32_KIND(max, float, -INFINITY, FMAX, vmax_f32)
 F32_KIND(min, float, INFINITY, FMIN, vmin_f32)
