@@ -35,7 +35,7 @@ class Place:
         return f"arena{at}" if self.space == "arena" else f"{self.space}{self.index}{at}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Instruction:
     """One kernel call, or a collective (``call`` is None), over places of the table."""
 

@@ -79,6 +79,8 @@ class Executor:
             for i, spec in enumerate(specs)
         ]
         self._segments = list(_segments(plan))
+        if collective is None and len(self._segments) > 1:
+            raise ValueError("The plan talks between ranks; it needs a `collective` to do so.")
         self._collective = collective
         self._feed_outputs = any(p.space == "feed" for p in plan.outputs)
         calls = [
@@ -98,6 +100,12 @@ class Executor:
         for at, place in enumerate(self.plan.table):
             if place.space != "feed":
                 self.program.set_address(at, self._address(place))
+        self._operands = {
+            collective: self._operands_of(collective)
+            for _, _, collective in self._segments
+            if collective is not None
+            and all(self.plan.table[at].space != "feed" for at in collective.args)
+        }
         self._outputs = [
             None if p.space == "feed" else self._view(p, v.spec)
             for p, v in zip(self.plan.outputs, self.plan.graph.outputs)
@@ -145,7 +153,8 @@ class Executor:
             else:
                 self.program.profile(start, stop, times)
             if collective is not None:
-                self._run_collective(collective)
+                inputs, outputs = self._operands.get(collective) or self._operands_of(collective)
+                self._collective(collective.node, inputs, outputs)
         for to, source, nbytes in self.plan.copies:
             copy(self._address(to), self._address(source), nbytes)
         if self._feed_outputs:
@@ -155,15 +164,14 @@ class Executor:
             ]
         return self._outputs
 
-    def _run_collective(self, instruction: Instruction) -> None:
+    def _operands_of(self, instruction: Instruction) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return views of a collective's inputs and outputs."""
         node = instruction.node
-        values = (*node.outputs, *node.inputs)
         arrays = [
-            self._view(self.plan.table[at], v.spec) for at, v in zip(instruction.args, values)
+            self._view(self.plan.table[at], v.spec)
+            for at, v in zip(instruction.args, (*node.outputs, *node.inputs))
         ]
-        if self._collective is None:
-            raise RuntimeError(f"{node!r} needs a communicator; the plan was bound without one.")
-        self._collective(node, arrays[len(node.outputs) :], arrays[: len(node.outputs)])
+        return arrays[len(node.outputs) :], arrays[: len(node.outputs)]
 
 
 def _segments(plan: Plan) -> Any:
