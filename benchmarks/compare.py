@@ -34,8 +34,8 @@ CONTENDERS = {
         {"KERAS_BACKEND": "tensorflow"},
     ),
 }
-#: enough steps for about a second of training of the slower contenders
-STEPS = {"tiny": 5000, "mlp": 400, "convnet": 60, "resnet20": 8, "lstm": 60, "gpt": 6}
+#: enough steps for about a second of training of a slow contender
+STEPS = {"tiny": 1000, "mlp": 60, "convnet": 20, "resnet20": 4, "lstm": 30, "gpt": 4}
 DEFAULT_STEPS = 3
 
 
@@ -45,11 +45,11 @@ def run(python: str, contender: str, name: str, threads: int, timeout: float) ->
     if contender == "torch channels-last" and name in ("tiny", "mlp", "lstm", "gpt", "gpt_124m"):
         return "no images"
     steps = str(STEPS.get(name, DEFAULT_STEPS))
-    command = [python, script, name, *extra, "--threads", str(threads), "--steps", steps]
+    command = [python, str(HERE / script), name, *extra, "--threads", str(threads), "--steps", steps]
     environment = {**os.environ, **env, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
-            command, cwd=HERE, env=environment, capture_output=True, text=True, timeout=timeout
+            command, env=environment, capture_output=True, text=True, timeout=timeout
         )
     except subprocess.TimeoutExpired:
         return f"no result in {timeout:.0f} s"
