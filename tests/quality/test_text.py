@@ -14,7 +14,8 @@ SKIPPED = {"_build", "api", "__pycache__", ".ipynb_checkpoints"}
 # Directories of one person's machine. /tmp as a whole and what a distribution
 # provides (/usr, /proc, /sys) are the same everywhere.
 MACHINE = re.compile(r"(?<![\w.])/(?:home|Users|root|work|mnt|scratch|tmp/\w+)/[\w.]")
-TODO = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b(?!\(#\d+\)| #\d+)")
+# in backticks it is only spoken of
+TODO = re.compile(r"(?<!`)\b(?:TODO|FIXME|XXX|HACK)\b(?!\(#\d+\)| #\d+)")
 DEAD = re.compile(r"^\s*#\s*if\s+0\b", re.MULTILINE)
 
 
