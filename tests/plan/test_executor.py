@@ -134,3 +134,13 @@ def test_an_operation_without_a_kernel_names_its_layer():
         y = apply(strange, x)
     with pytest.raises(NotImplementedError, match="'strange'.*model/odd"):
         build(Graph((x,), (y,)), LOWERINGS)
+
+
+def test_an_input_read_twice_is_not_overwritten_by_a_shape_of_it():
+    # the chain reads the same bytes as a whole and, transposed by shape, as a row
+    def step(x):
+        y = ops.tanh(x)
+        return y + ops.reshape(y, (9,))[:3]
+
+    s = traced(step, np.arange(9.0).reshape(3, 3) / 9)
+    check(s, [np.arange(9.0).reshape(3, 3) / 9], optimize(s.graph))

@@ -128,23 +128,32 @@ class _Builder:
             )
             if fits:
                 node, call = self.schedule[made]
-                k = owner.index
                 for i in self.reads.get(leaf, ()):
                     if i > made:
                         fits = False
                     elif i == made:
-                        inplace = _inplace(node, call)
-                        fits = fits and all(
-                            (k, j) in inplace
-                            for j, v in enumerate(node.inputs)
-                            if self.root[v][0] is leaf
-                        )
+                        fits = fits and self._may_overwrite(node, call, owner.index, leaf)
             if fits:
                 self.home[owner] = leaf
             else:
                 self.copied.append((leaf, new))
                 if made is not None:
                     self.last[owner] = self.end
+
+    def _may_overwrite(
+        self, node: Node, call: KernelCall | None, output: int, owner: Value
+    ) -> bool:
+        """Say whether an output may lie on ``owner``'s bytes, which the node reads.
+
+        It may if every input that lies there, perhaps under another shape, is one that
+        the operation works in place on, from the first byte.
+        """
+        inplace = _inplace(node, call)
+        return all(
+            (output, j) in inplace and self.root[v][1] == 0
+            for j, v in enumerate(node.inputs)
+            if self.root[v][0] is owner
+        )
 
     def _lay_out(self) -> tuple[dict[Value, Place], int]:
         lifetimes: list[Lifetime] = []
@@ -158,14 +167,14 @@ class _Builder:
                 number[value] = len(lifetimes)
                 life = Lifetime(value.spec.nbytes, i, self.last[value])
                 for out, j in _inplace(node, call):
-                    owner, offset = self.root[node.inputs[j]]
+                    owner, _ = self.root[node.inputs[j]]
                     if (
                         out == k
-                        and offset == 0
                         and owner in number
                         and owner not in claimed
                         and self.last[owner] == i
                         and owner.spec.nbytes == value.spec.nbytes
+                        and self._may_overwrite(node, call, k, owner)
                     ):
                         life.takes_over = number[owner]
                         claimed.add(owner)
