@@ -10,72 +10,28 @@ from numpy.typing import ArrayLike
 
 from uniflexflow import ops
 from uniflexflow.losses.loss import LossFunctionWrapper
+from uniflexflow.losses.probabilities import (
+    as_float,
+    check_axis,
+    check_same_shape,
+    clip,
+    clip_probability,
+    log_probability,
+    log_sum_exp,
+    smooth_binary,
+    smooth_categorical,
+)
 from uniflexflow.losses.regression import pair
 from uniflexflow.ops.dispatch import as_value, op
-from uniflexflow.ops.dtypes import epsilon, floatx, is_float
+from uniflexflow.ops.dtypes import epsilon
 from uniflexflow.ops.shape_rules import normalize_axis
-
-
-def _clip(x: Any, low: float, high: float) -> Any:
-    return ops.minimum(ops.maximum(x, low), high)
-
-
-def _clip_probability(p: Any) -> Any:
-    return _clip(p, epsilon(), 1.0 - epsilon())
-
-
-def _check_same_shape(name: str, y_true: Any, y_pred: Any) -> None:
-    if y_true.shape != y_pred.shape:
-        raise ValueError(
-            f"{name}: the arguments `y_true` and `y_pred` must have the same shape: "
-            f"received y_true.shape={y_true.shape}, y_pred.shape={y_pred.shape}."
-        )
-
-
-def _check_axis(name: str, axis: Any, ndim: int) -> int:
-    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
-        raise ValueError(
-            f"{name}: `axis` must be of type int; received axis={axis!r} "
-            f"of type {type(axis).__name__}."
-        )
-    return normalize_axis(name, int(axis), ndim)
-
-
-def _float(x: Any) -> Any:
-    x = as_value(x)
-    return x if is_float(x.dtype) else ops.cast(x, floatx())
-
-
-def _log_sum_exp(x: Any, axis: int) -> tuple[Any, Any]:
-    """Return max(x) and log(sum(exp(x - max(x)))), keeping the axis."""
-    top = ops.stop_gradient(ops.max(x, axis=axis, keepdims=True))
-    return top, ops.log(ops.sum(ops.exp(x - top), axis=axis, keepdims=True))
-
-
-def _log_probability(y_pred: Any, from_logits: bool, axis: int) -> Any:
-    if from_logits:
-        top, log_sum = _log_sum_exp(y_pred, axis)
-        return (y_pred - top) - log_sum
-    return ops.log(_clip_probability(y_pred / ops.sum(y_pred, axis=axis, keepdims=True)))
-
-
-def _smooth_categorical(y_true: Any, label_smoothing: float, axis: int) -> Any:
-    if not label_smoothing:
-        return y_true
-    return y_true * (1.0 - label_smoothing) + label_smoothing / y_true.shape[axis]
-
-
-def _smooth_binary(y_true: Any, label_smoothing: float) -> Any:
-    if not label_smoothing:
-        return y_true
-    return y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
 
 
 @op
 def kl_divergence(y_true: ArrayLike, y_pred: ArrayLike) -> Any:
     """Return sum(y_true * log(y_true / y_pred)) over the last axis."""
     y_true, y_pred = pair(y_true, y_pred)
-    y_true, y_pred = _clip(y_true, epsilon(), 1.0), _clip(y_pred, epsilon(), 1.0)
+    y_true, y_pred = clip(y_true, epsilon(), 1.0), clip(y_pred, epsilon(), 1.0)
     return ops.sum(y_true * ops.log(y_true / y_pred), axis=-1)
 
 
@@ -90,7 +46,7 @@ def _binary_terms(y_true: Any, y_pred: Any, from_logits: bool) -> Any:
     if from_logits:
         # -log(sigmoid(x)) = softplus(-x), -log(1 - sigmoid(x)) = softplus(x)
         return y_true * ops.softplus(-y_pred) + (1.0 - y_true) * ops.softplus(y_pred)
-    p = _clip_probability(y_pred)
+    p = clip_probability(y_pred)
     return -(y_true * ops.log(p) + (1.0 - y_true) * ops.log(1.0 - p))
 
 
@@ -127,10 +83,10 @@ def binary_crossentropy(
     ValueError
         If the shapes differ.
     """
-    y_pred = _float(y_pred)
+    y_pred = as_float(y_pred)
     y_true = ops.cast(y_true, y_pred.dtype)
-    _check_same_shape("binary_crossentropy", y_true, y_pred)
-    y_true = _smooth_binary(y_true, label_smoothing)
+    check_same_shape("binary_crossentropy", y_true, y_pred)
+    y_true = smooth_binary(y_true, label_smoothing)
     return ops.mean(_binary_terms(y_true, y_pred, from_logits), axis=axis)
 
 
@@ -149,11 +105,22 @@ def binary_focal_crossentropy(
 
     p_t is the probability given to the true class. With class balancing, true labels
     weigh alpha and false ones 1 - alpha.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor
+    apply_class_balancing : bool
+    alpha, gamma : float
+    from_logits : bool
+        Whether ``y_pred`` are logits, not probabilities.
+    label_smoothing : float
+        Share by which the targets are moved towards one half.
+    axis : int
     """
-    y_pred = _float(y_pred)
+    y_pred = as_float(y_pred)
     y_true = ops.cast(y_true, y_pred.dtype)
-    _check_same_shape("binary_focal_crossentropy", y_true, y_pred)
-    y_true = _smooth_binary(y_true, label_smoothing)
+    check_same_shape("binary_focal_crossentropy", y_true, y_pred)
+    y_true = smooth_binary(y_true, label_smoothing)
     p = ops.sigmoid(y_pred) if from_logits else y_pred
     p_t = y_true * p + (1.0 - y_true) * (1.0 - p)
     focal = ops.power(1.0 - p_t, gamma) * _binary_terms(y_true, p, False)
@@ -206,13 +173,13 @@ def categorical_crossentropy(
     ValueError
         If the shapes differ.
     """
-    y_pred = _float(y_pred)
+    y_pred = as_float(y_pred)
     y_true = ops.cast(y_true, y_pred.dtype)
-    axis = _check_axis("categorical_crossentropy", axis, y_pred.ndim)
-    _check_same_shape("categorical_crossentropy", y_true, y_pred)
+    axis = check_axis("categorical_crossentropy", axis, y_pred.ndim)
+    check_same_shape("categorical_crossentropy", y_true, y_pred)
     _warn_of_one_class("categorical_crossentropy", y_pred)
-    y_true = _smooth_categorical(y_true, label_smoothing, axis)
-    return -ops.sum(y_true * _log_probability(y_pred, from_logits, axis), axis=axis)
+    y_true = smooth_categorical(y_true, label_smoothing, axis)
+    return -ops.sum(y_true * log_probability(y_pred, from_logits, axis), axis=axis)
 
 
 @op
@@ -225,17 +192,29 @@ def categorical_focal_crossentropy(
     label_smoothing: float = 0.0,
     axis: int = -1,
 ) -> Any:
-    """Return -sum(alpha * (1 - p)**gamma * y_true * log(p)) over the classes."""
-    y_pred = _float(y_pred)
+    """Return -sum(alpha * (1 - p)**gamma * y_true * log(p)) over the classes.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor
+    alpha, gamma : float
+    from_logits : bool
+        Whether ``y_pred`` are logits, not probabilities.
+    label_smoothing : float
+        Share of the targets that is moved to all classes alike.
+    axis : int
+        That of the classes.
+    """
+    y_pred = as_float(y_pred)
     y_true = ops.cast(y_true, y_pred.dtype)
-    axis = _check_axis("categorical_focal_crossentropy", axis, y_pred.ndim)
-    _check_same_shape("categorical_focal_crossentropy", y_true, y_pred)
+    axis = check_axis("categorical_focal_crossentropy", axis, y_pred.ndim)
+    check_same_shape("categorical_focal_crossentropy", y_true, y_pred)
     _warn_of_one_class("categorical_focal_crossentropy", y_pred)
-    y_true = _smooth_categorical(y_true, label_smoothing, axis)
+    y_true = smooth_categorical(y_true, label_smoothing, axis)
     if from_logits:
-        top, log_sum = _log_sum_exp(y_pred, axis)
+        top, log_sum = log_sum_exp(y_pred, axis)
         y_pred = ops.exp((y_pred - top) - log_sum)
-    p = _clip_probability(y_pred / ops.sum(y_pred, axis=axis, keepdims=True))
+    p = clip_probability(y_pred / ops.sum(y_pred, axis=axis, keepdims=True))
     focal = ops.power(1.0 - p, gamma) * alpha * (-y_true * ops.log(p))
     return ops.sum(focal, axis=axis)
 
@@ -304,8 +283,8 @@ def sparse_categorical_crossentropy(
     ValueError
         If the shapes don't fit.
     """
-    y_pred = _float(y_pred)
-    axis = _check_axis("sparse_categorical_crossentropy", axis, y_pred.ndim)
+    y_pred = as_float(y_pred)
+    axis = check_axis("sparse_categorical_crossentropy", axis, y_pred.ndim)
     labels = _labels(y_true, y_pred, axis)
     if ignore_class is not None:
         valid = ops.not_equal(labels, ignore_class)
@@ -313,10 +292,10 @@ def sparse_categorical_crossentropy(
         y_pred = ops.where(ops.expand_dims(valid, axis), y_pred, 0.0)
     picked, inside = _pick(y_pred, labels, axis)
     if from_logits:
-        top, log_sum = _log_sum_exp(y_pred, axis)
+        top, log_sum = log_sum_exp(y_pred, axis)
         loss = ops.squeeze(log_sum, axis) - (picked - ops.squeeze(top, axis))
     else:
-        loss = -ops.log(_clip_probability(picked / ops.sum(y_pred, axis=axis)))
+        loss = -ops.log(clip_probability(picked / ops.sum(y_pred, axis=axis)))
     counts = inside if ignore_class is None else ops.logical_and(inside, valid)
     return ops.where(counts, loss, 0.0)
 
@@ -342,8 +321,18 @@ sparse_categorical_crossentropy.valid_targets = _valid_targets
 
 @op
 def categorical_generalized_cross_entropy(y_true: ArrayLike, y_pred: ArrayLike, q: float) -> Any:
-    """Return (1 - p[label]**q) / q for integer labels: robust against wrong labels."""
-    y_pred = _float(y_pred)
+    """Return (1 - p[label]**q) / q for integer labels: robust against wrong labels.
+
+    Parameters
+    ----------
+    y_true : integer tensor
+        Labels.
+    y_pred : tensor
+        Probabilities along the last axis.
+    q : float
+        Near 0 it is the cross-entropy, at 1 the mean absolute error.
+    """
+    y_pred = as_float(y_pred)
     labels = _labels(y_true, y_pred, y_pred.ndim - 1)
     picked, _ = _pick(y_pred, labels, y_pred.ndim - 1)
     return (1.0 - ops.power(picked, q)) / q
