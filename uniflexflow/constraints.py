@@ -73,7 +73,16 @@ class UnitNorm(Constraint):
 
 
 class MinMaxNorm(Constraint):
-    """Bring norms along ``axis`` into a range, by the share ``rate`` of the way at once."""
+    """Bring norms along ``axis`` into a range, by the share ``rate`` of the way at once.
+
+    Parameters
+    ----------
+    min_value, max_value : float
+    rate : float
+        From 0 to 1; 1 enforces the range at once.
+    axis : int or sequence of int
+        Along which norms are taken.
+    """
 
     def __init__(
         self,

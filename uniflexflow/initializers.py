@@ -121,7 +121,14 @@ class _Random(Initializer):
 
 
 class RandomUniform(_Random):
-    """Uniform between ``minval`` and ``maxval``."""
+    """Uniform between ``minval`` and ``maxval``.
+
+    Parameters
+    ----------
+    minval, maxval : float
+    seed : int, optional
+        One from ``random.make_seed`` by default.
+    """
 
     def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None):
         super().__init__(seed)
@@ -136,7 +143,14 @@ class RandomUniform(_Random):
 
 
 class RandomNormal(_Random):
-    """Normal with a mean and a standard deviation."""
+    """Normal with a mean and a standard deviation.
+
+    Parameters
+    ----------
+    mean, stddev : float
+    seed : int, optional
+        One from ``random.make_seed`` by default.
+    """
 
     def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None):
         super().__init__(seed)
@@ -150,7 +164,14 @@ class RandomNormal(_Random):
 
 
 class TruncatedNormal(RandomNormal):
-    """Normal without what lies more than two standard deviations from the mean."""
+    """Normal without what lies more than two standard deviations from the mean.
+
+    Parameters
+    ----------
+    mean, stddev : float
+    seed : int, optional
+        One from ``random.make_seed`` by default.
+    """
 
     def __call__(self, shape: tuple[int, ...], dtype: str | None = None) -> np.ndarray:
         dtype = _float_dtype("TruncatedNormal", dtype)

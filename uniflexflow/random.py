@@ -403,7 +403,15 @@ def categorical(logits: ArrayLike, num_samples: int, dtype: str = "int32", seed:
 
 @op
 def shuffle(x: ArrayLike, axis: int = 0, seed: Any = None) -> Any:
-    """Put the slices along an axis in random order."""
+    """Put the slices along an axis in random order.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int
+    seed : int, SeedGenerator or key tensor, optional
+        The package's own generator by default.
+    """
     x = as_value(x)
     axis = normalize_axis("random.shuffle", axis, x.ndim)
     order = argsort(random_uniform(_key(seed), (x.shape[axis],), "float64"))

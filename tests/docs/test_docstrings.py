@@ -53,8 +53,23 @@ def signature_names(thing):
     return names
 
 
-def faults(thing, where):
-    """Return what is wrong with a docstring."""
+def own_names(thing):
+    """Return the parameters that stand in the signature itself."""
+    function = thing.__init__ if inspect.isclass(thing) else thing
+    if not inspect.isfunction(function):
+        return []
+    parameters = inspect.signature(function).parameters.values()
+    stars = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.name != "self" and p.kind not in stars]
+
+
+#: From this number of parameters on, a function or class must tell of them; with fewer, a
+#: summary may name them. Methods keep to what their family's base class tells.
+MANY = 3
+
+
+def faults(thing, where, is_family=True):
+    """Return what is wrong with a docstring; ``is_family`` is False for methods."""
     doc = parsed(thing)
     summary = " ".join(doc["Summary"])
     found = []
@@ -65,6 +80,9 @@ def faults(thing, where):
     if unknown:
         found.append(f"{where}: Parameters tells of {unknown}; the signature has {taken}")
         return found
+    untold = [n for n in own_names(thing) if n not in {n for group in groups for n in group}]
+    if untold and (groups or is_family and len(own_names(thing)) >= MANY):
+        found.append(f"{where}: Parameters does not tell of {untold}")
     told = [group[0] for group in groups]
     order = sorted(told, key=taken.index)
     if told != order:
@@ -79,7 +97,7 @@ def test_docstring(name):
     wrong = faults(thing, name)
     if inspect.isclass(thing):
         for method_name, method in documented_methods(thing):
-            wrong += faults(method, f"{name}.{method_name}")
+            wrong += faults(method, f"{name}.{method_name}", is_family=False)
     assert not wrong, "\n".join(wrong)
 
 
@@ -110,6 +128,21 @@ def test_the_checks_see_faults():
         """
 
     assert not faults(fine, "fine")
+
+    def partly(x, y=1):
+        """Add.
+
+        Parameters
+        ----------
+        x : number
+        """
+
+    def silent(x, y, z):
+        """Add."""
+
+    assert "does not tell of ['y']" in faults(partly, "f")[0]
+    assert "does not tell of ['x', 'y', 'z']" in faults(silent, "f")[0]
+    assert not faults(silent, "f", is_family=False)
     stop, unknown = faults(other, "f")
     assert "full stop" in stop
     assert "tells of ['z']" in unknown

@@ -20,6 +20,10 @@ _WIDENED = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "i
 def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
     """Pack data into the form in which ``train_step`` receives it.
 
+    Parameters
+    ----------
+    x, y, sample_weight : array or structure of arrays, optional
+
     Examples
     --------
     >>> pack_x_y_sample_weight(1, 2)

@@ -64,6 +64,7 @@ class MaxPooling1D(_MaxPooling):
         Default: ``pool_size``.
     padding : {"valid", "same"}
     data_format : {"channels_last"}, optional
+    name : str, optional
     """
 
     _axes = 1
@@ -79,6 +80,7 @@ class MaxPooling2D(_MaxPooling):
         Default: ``pool_size``.
     padding : {"valid", "same"}
     data_format : {"channels_last"}, optional
+    name : str, optional
     """
 
     _axes = 2
@@ -95,6 +97,7 @@ class AveragePooling1D(_Pooling):
     padding : {"valid", "same"}
         Padding is left out of the mean.
     data_format : {"channels_last"}, optional
+    name : str, optional
     """
 
     _axes = 1
@@ -112,6 +115,7 @@ class AveragePooling2D(_Pooling):
     padding : {"valid", "same"}
         Padding is left out of the mean.
     data_format : {"channels_last"}, optional
+    name : str, optional
     """
 
     _axes = 2

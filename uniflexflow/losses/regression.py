@@ -67,7 +67,13 @@ def mean_squared_logarithmic_error(y_true: ArrayLike, y_pred: ArrayLike) -> Any:
 
 @op
 def cosine_similarity(y_true: ArrayLike, y_pred: ArrayLike, axis: int = -1) -> Any:
-    """Return minus the cosine of the angle between the vectors along an axis."""
+    """Return minus the cosine of the angle between the vectors along an axis.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor
+    axis : int
+    """
     y_true, y_pred = pair(y_true, y_pred)
     return -ops.sum(unit(y_true, axis) * unit(y_pred, axis), axis=axis)
 
@@ -77,6 +83,12 @@ def huber(y_true: ArrayLike, y_pred: ArrayLike, delta: float = 1.0) -> Any:
     """Return the mean over the last axis of e**2/2, or delta*abs(e) - delta**2/2.
 
     The second where the error e exceeds delta in size.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor
+    delta : float
+        From where on the loss grows in proportion.
     """
     y_true, y_pred = pair(y_true, y_pred)
     error = y_pred - y_true

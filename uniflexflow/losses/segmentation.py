@@ -18,7 +18,14 @@ Axes = int | Sequence[int] | None
 
 @op
 def dice(y_true: ArrayLike, y_pred: ArrayLike, axis: Axes = None) -> Any:
-    """Return 1 - 2 sum(y_true * y_pred) / (sum(y_true) + sum(y_pred)), over axes."""
+    """Return 1 - 2 sum(y_true * y_pred) / (sum(y_true) + sum(y_pred)), over axes.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    """
     y_true, y_pred = pair(y_true, y_pred)
     both = ops.sum(y_true * y_pred, axis=axis)
     each = ops.sum(y_true, axis=axis) + ops.sum(y_pred, axis=axis)
@@ -36,6 +43,14 @@ def tversky(
     """Return 1 - t / (t + alpha * a + beta * b), over axes.
 
     t = sum(y_true y_pred), a = sum((1 - y_pred) y_true), b = sum(y_pred (1 - y_true)).
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor
+    alpha, beta : float
+        Weights of what was missed and of false alarms.
+    axis : int or sequence of int, optional
+        All axes by default.
     """
     y_true, y_pred = pair(y_true, y_pred)
     both = ops.sum(y_true * y_pred, axis=axis)

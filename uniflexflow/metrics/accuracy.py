@@ -33,7 +33,13 @@ def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> Any:
 
 @op
 def binary_accuracy(y_true: ArrayLike, y_pred: ArrayLike, threshold: float = 0.5) -> Any:
-    """Say where y_true == (y_pred > threshold): 1 or 0."""
+    """Say where y_true == (y_pred > threshold): 1 or 0.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor
+    threshold : float
+    """
     y_true, y_pred = squeeze_or_expand_to_same_rank(as_value(y_true), as_value(y_pred))
     return _hits(ops.equal(y_true, ops.cast(y_pred > threshold, y_true.dtype)))
 
@@ -67,7 +73,13 @@ def sparse_categorical_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> Any:
 
 @op
 def top_k_categorical_accuracy(y_true: ArrayLike, y_pred: ArrayLike, k: int = 5) -> Any:
-    """Say where the largest of y_true is among the k largest of y_pred: 1 or 0."""
+    """Say where the largest of y_true is among the k largest of y_pred: 1 or 0.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor
+    k : int
+    """
     return _hits(ops.in_top_k(ops.argmax(y_true, axis=-1), y_pred, k))
 
 
@@ -78,6 +90,14 @@ def sparse_top_k_categorical_accuracy(
     """Say where the label is among the k largest of y_pred: 1 or 0.
 
     With ``from_sorted_ids``, y_pred has class numbers instead, the best first.
+
+    Parameters
+    ----------
+    y_true : integer tensor
+        Labels.
+    y_pred : tensor
+    k : int
+    from_sorted_ids : bool
     """
     y_pred = as_value(y_pred)
     y_true = _labels(y_true, y_pred)

@@ -26,7 +26,13 @@ from uniflexflow.ops.dispatch import op
 
 @op
 def cosine_similarity(y_true: ArrayLike, y_pred: ArrayLike, axis: int = -1) -> Any:
-    """Return the cosine of the angle between the vectors along an axis."""
+    """Return the cosine of the angle between the vectors along an axis.
+
+    Parameters
+    ----------
+    y_true, y_pred : tensor
+    axis : int
+    """
     return -losses.cosine_similarity(y_true, y_pred, axis=axis)
 
 

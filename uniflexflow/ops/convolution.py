@@ -412,6 +412,13 @@ def depthwise_conv(
     ``kernel`` is ``(*window, channels, multiplier)``; result ``c * multiplier + m`` is
     channel c convolved with its kernel m. The other arguments are those of ``conv``.
 
+    Parameters
+    ----------
+    inputs : tensor (batch, steps, channels) or (batch, height, width, channels)
+    kernel : tensor ``(*window, channels, multiplier)``
+    strides, padding, data_format, dilation_rate
+        As in ``conv``.
+
     Examples
     --------
     >>> import numpy as np
@@ -439,7 +446,16 @@ def separable_conv(
     data_format: str | None = None,
     dilation_rate: Sizes = 1,
 ) -> Any:
-    """Convolve each channel by itself, then mix the channels with a window of size 1."""
+    """Convolve each channel by itself, then mix the channels with a window of size 1.
+
+    Parameters
+    ----------
+    inputs : tensor (batch, steps, channels) or (batch, height, width, channels)
+    depthwise_kernel : tensor ``(*window, channels, multiplier)``
+    pointwise_kernel : tensor ``(1, ..., channels * multiplier, filters)``
+    strides, padding, data_format, dilation_rate
+        As in ``conv``.
+    """
     y = depthwise_conv(inputs, depthwise_kernel, strides, padding, data_format, dilation_rate)
     return conv(y, pointwise_kernel, 1, "valid", data_format, 1)
 

@@ -44,7 +44,15 @@ def _shape(shape: Shape) -> tuple[int, ...]:
 
 @op
 def full(shape: Shape, fill_value: ArrayLike, dtype: str | None = None) -> Any:
-    """Return a tensor of equal elements (or of a value broadcast to ``shape``)."""
+    """Return a tensor of equal elements (or of a value broadcast to ``shape``).
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+    fill_value : number or tensor
+    dtype : str, optional
+        That of ``fill_value`` by default.
+    """
     value = as_value(fill_value)
     if dtype is not None:
         value = cast_to(value, canonical_dtype(dtype))
@@ -65,7 +73,14 @@ def ones(shape: Shape, dtype: str | None = None) -> Any:
 
 @op
 def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: str | None = None) -> Any:
-    """Return equal elements of the shape, and by default the dtype, of a tensor."""
+    """Return equal elements of the shape, and by default the dtype, of a tensor.
+
+    Parameters
+    ----------
+    x : tensor
+    fill_value : number or tensor
+    dtype : str, optional
+    """
     x = as_value(x)
     return full(x.shape, fill_value, dtype or x.dtype)
 
@@ -90,6 +105,11 @@ def arange(
 
     The dtype is int32 by default, ``floatx()`` if a number is a float.
 
+    Parameters
+    ----------
+    start, stop, step : number
+    dtype : str, optional
+
     Examples
     --------
     >>> arange(2, 8, 3)
@@ -110,7 +130,17 @@ def linspace(
     endpoint: bool = True,
     dtype: str | None = None,
 ) -> Any:
-    """Return ``num`` evenly spaced numbers from start to stop."""
+    """Return ``num`` evenly spaced numbers from start to stop.
+
+    Parameters
+    ----------
+    start, stop : number
+    num : int
+    endpoint : bool
+        Whether ``stop`` is the last of them.
+    dtype : str, optional
+        ``floatx()`` by default.
+    """
     return constant(
         np.linspace(start, stop, num, endpoint=endpoint), canonical_dtype(dtype or floatx())
     )
@@ -118,7 +148,17 @@ def linspace(
 
 @op
 def eye(N: int, M: int | None = None, k: int = 0, dtype: str | None = None) -> Any:
-    """Return an N x M matrix with ones on its k-th diagonal."""
+    """Return an N x M matrix with ones on its k-th diagonal.
+
+    Parameters
+    ----------
+    N, M : int
+        Rows and columns; M is N by default.
+    k : int
+        Above the main diagonal if positive.
+    dtype : str, optional
+        ``floatx()`` by default.
+    """
     return constant(np.eye(N, M, k), canonical_dtype(dtype or floatx()))
 
 
@@ -130,7 +170,17 @@ def identity(n: int, dtype: str | None = None) -> Any:
 
 @op
 def tri(N: int, M: int | None = None, k: int = 0, dtype: str | None = None) -> Any:
-    """Return an N x M matrix with ones on and below its k-th diagonal."""
+    """Return an N x M matrix with ones on and below its k-th diagonal.
+
+    Parameters
+    ----------
+    N, M : int
+        Rows and columns; M is N by default.
+    k : int
+        Above the main diagonal if positive.
+    dtype : str, optional
+        ``floatx()`` by default.
+    """
     return constant(np.tri(N, M, k), canonical_dtype(dtype or floatx()))
 
 

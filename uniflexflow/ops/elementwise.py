@@ -363,7 +363,13 @@ def logical_or(x1: ArrayLike, x2: ArrayLike) -> Any:
 
 @op
 def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> Any:
-    """Choose x1 where the condition is true, else x2, with broadcasting."""
+    """Choose x1 where the condition is true, else x2, with broadcasting.
+
+    Parameters
+    ----------
+    condition : tensor of bool
+    x1, x2 : tensor or number
+    """
     return apply(WHERE, cast_to(as_value(condition), "bool"), *meet(x1, x2))
 
 

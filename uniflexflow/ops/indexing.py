@@ -295,6 +295,13 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = None) -
     """Take elements along an axis, each row by its own numbers.
 
     ``x`` and ``indices`` are broadcast against each other in all other axes.
+
+    Parameters
+    ----------
+    x : tensor
+    indices : integer tensor
+    axis : int, optional
+        The flattened tensor by default.
     """
     x, indices = as_value(x), index_value("take_along_axis", indices)
     if axis is None:
@@ -321,6 +328,15 @@ def one_hot(x: ArrayLike, num_classes: int, axis: int = -1, dtype: str | None = 
 
     A number outside 0..num_classes-1 gives zeros.
 
+    Parameters
+    ----------
+    x : integer tensor
+    num_classes : int
+    axis : int
+        Where the classes are in the result.
+    dtype : str, optional
+        ``floatx()`` by default.
+
     Examples
     --------
     >>> one_hot(np.array([0, 2]), 3)
@@ -337,7 +353,17 @@ def one_hot(x: ArrayLike, num_classes: int, axis: int = -1, dtype: str | None = 
 
 @op
 def multi_hot(x: ArrayLike, num_classes: int, axis: int = -1, dtype: str | None = None) -> Any:
-    """Turn sets of class numbers along an axis into vectors that are 1 at each of them."""
+    """Turn sets of class numbers along an axis into vectors that are 1 at each of them.
+
+    Parameters
+    ----------
+    x : integer tensor
+    num_classes : int
+    axis : int
+        Where the classes are in the result.
+    dtype : str, optional
+        ``floatx()`` by default.
+    """
     x = index_value("multi_hot", x)
     axis = normalize_axis("multi_hot", axis, x.ndim)
     hits = sum_over(one_hot(x, num_classes, axis=x.ndim, dtype="int32"), axis)

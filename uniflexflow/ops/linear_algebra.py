@@ -116,6 +116,13 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     """Return a diagonal of matrices; it becomes the last axis.
 
     A positive offset is above the main diagonal.
+
+    Parameters
+    ----------
+    x : tensor
+    offset : int
+    axis1, axis2 : int
+        Rows and columns of the matrices.
     """
     x = as_value(x)
     if x.ndim < 2:
@@ -158,7 +165,15 @@ def diag(x: ArrayLike, k: int = 0) -> Any:
 
 @op
 def trace(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Return the sum of a diagonal of matrices."""
+    """Return the sum of a diagonal of matrices.
+
+    Parameters
+    ----------
+    x : tensor
+    offset : int
+    axis1, axis2 : int
+        Rows and columns of the matrices.
+    """
     return sum_over(diagonal(x, offset, axis1, axis2), -1)
 
 

@@ -195,7 +195,16 @@ def log_softmax(x: ArrayLike, axis: int | Sequence[int] | None = -1) -> Any:
 
 @op
 def logsumexp(x: ArrayLike, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Any:
-    """Return log(sum(exp(x))) over axes, without overflow."""
+    """Return log(sum(exp(x))) over axes, without overflow.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    """
     x = _float(x)
     axes = normalize_axes("logsumexp", axis, x.ndim)
     if not axes:
@@ -348,7 +357,13 @@ def squareplus(x: ArrayLike, b: float = 4.0) -> Any:
 
 @op
 def threshold(x: ArrayLike, threshold: float, default_value: float) -> Any:
-    """Return x where it is above the threshold, else the default value."""
+    """Return x where it is above the threshold, else the default value.
+
+    Parameters
+    ----------
+    x : tensor
+    threshold, default_value : float
+    """
     x = as_value(x)
     return where(x > threshold, x, default_value)
 

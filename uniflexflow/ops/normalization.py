@@ -38,6 +38,13 @@ def moments(x: ArrayLike, axes: Axis, keepdims: bool = False) -> Any:
     """Return the mean and the variance over axes.
 
     Over a batch that is spread over ranks they are those of the whole batch.
+
+    Parameters
+    ----------
+    x : tensor
+    axes : int or sequence of int
+    keepdims : bool
+        Whether the axes stay, with size 1.
     """
     x = _float(x)
     center = mean(x, axes, keepdims=True)
@@ -107,7 +114,17 @@ def layer_normalization(
     axis: Axis = -1,
     epsilon: float = 1e-3,
 ) -> Any:
-    """Return (x - mean) / sqrt(variance + epsilon) * gamma + beta, with moments over ``axis``."""
+    """Return (x - mean) / sqrt(variance + epsilon) * gamma + beta, with moments over ``axis``.
+
+    Parameters
+    ----------
+    x : tensor
+    gamma, beta : tensor, optional
+        Factor and summand, of the shape of the normalised axes.
+    axis : int or sequence of int
+    epsilon : float
+        Keeps the divisor from 0.
+    """
     x = _float(x)
     axes = normalize_axes("layer_normalization", axis, x.ndim)
     center = x - mean(x, axes, keepdims=True)
@@ -124,6 +141,13 @@ def rms_normalization(
     """Return x / sqrt(mean(x**2) + epsilon) * scale, with the mean over ``axis``.
 
     ``epsilon`` is 1e-7 by default.
+
+    Parameters
+    ----------
+    x : tensor
+    scale : tensor, optional
+    axis : int or sequence of int
+    epsilon : float, optional
     """
     x = _float(x)
     axes = normalize_axes("rms_normalization", axis, x.ndim)
@@ -137,6 +161,14 @@ def normalize(x: ArrayLike, axis: Axis = -1, order: float = 2, epsilon: float | 
     """Return x divided by its norm along axes; a norm below ``epsilon`` counts as that.
 
     ``epsilon`` is 1e-12 by default.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int
+    order : float
+        Which p-norm.
+    epsilon : float, optional
     """
     x = _float(x)
     small = 1e-12 if epsilon is None else epsilon

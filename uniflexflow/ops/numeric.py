@@ -57,6 +57,11 @@ def clip(x: ArrayLike, x_min: ArrayLike | None, x_max: ArrayLike | None) -> Any:
 
     The gradient is 1 inside and 0 outside; on a limit it is 1/2.
 
+    Parameters
+    ----------
+    x : tensor
+    x_min, x_max : number, tensor or None
+
     Examples
     --------
     >>> clip(np.array([-2.0, 0.5, 9.0]), 0.0, 1.0)
@@ -162,7 +167,16 @@ def isclose(
     atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Say whether ``|x1 - x2| <= atol + rtol |x2|``, element by element; equal infinities are."""
+    """Say whether ``|x1 - x2| <= atol + rtol |x2|``, element by element; equal infinities are.
+
+    Parameters
+    ----------
+    x1, x2 : tensor
+    rtol, atol : float
+        How far they may be apart, relative to x2 and at all.
+    equal_nan : bool
+        Whether NaN is close to NaN.
+    """
     a, b = meet(x1, x2)
     if not is_float(a.dtype):
         a, b = cast_to(a, "float64"), cast_to(b, "float64")
@@ -175,7 +189,14 @@ def isclose(
 def nan_to_num(
     x: ArrayLike, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
-    """Replace NaN and infinities, element by element; by default with 0 and the largest floats."""
+    """Replace NaN and infinities, element by element; by default with 0 and the largest floats.
+
+    Parameters
+    ----------
+    x : tensor
+    nan, posinf, neginf : float, optional
+        What stands for NaN and the infinities.
+    """
     x = as_value(x)
     if not is_float(x.dtype):
         return x

@@ -316,6 +316,12 @@ def average_pool(
 
     Padding is left out of the mean.
 
+    Parameters
+    ----------
+    inputs : tensor (batch, steps, channels) or (batch, height, width, channels)
+    pool_size, strides, padding, data_format
+        As in ``max_pool``.
+
     Examples
     --------
     >>> import numpy as np

@@ -152,6 +152,14 @@ def sum(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
 
     Booleans and 8-bit whole numbers are added up as int32.
 
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+
     Examples
     --------
     >>> sum(np.array([[1.0, 2.0], [3.0, 4.0]]), axis=0)
@@ -162,7 +170,16 @@ def sum(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
 
 @op
 def mean(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Return the arithmetic mean over axes; NaN over an empty one."""
+    """Return the arithmetic mean over axes; NaN over an empty one.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    """
     x = as_value(x)
     x = x if is_float(x.dtype) else cast_to(x, floatx())
     axes = normalize_axes("mean", axis, x.ndim)
@@ -173,14 +190,32 @@ def mean(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
 
 @op
 def var(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Return the variance over axes: the mean squared distance from the mean."""
+    """Return the variance over axes: the mean squared distance from the mean.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    """
     x = as_value(x)
     return mean(square(x - mean(x, axis, keepdims=True)), axis, keepdims)
 
 
 @op
 def std(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Return the standard deviation over axes."""
+    """Return the standard deviation over axes.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    """
     return sqrt(var(x, axis, keepdims))
 
 
@@ -192,13 +227,31 @@ def _extreme(row: OpDef, x: Value, axis: Axis, keepdims: bool) -> Value:
 
 @op
 def max(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Return the largest element over axes; NaN if there is one."""
+    """Return the largest element over axes; NaN if there is one.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    """
     return _extreme(MAX, as_value(x), axis, keepdims)
 
 
 @op
 def min(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Return the smallest element over axes; NaN if there is one."""
+    """Return the smallest element over axes; NaN if there is one.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    """
     return _extreme(MIN, as_value(x), axis, keepdims)
 
 
@@ -220,6 +273,14 @@ def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Any
     """Return the place of the first largest element along an axis, as int32.
 
     The first NaN is the largest. Without an axis the place is that in the flattened tensor.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int, optional
+        The flattened tensor by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
     """
     return _arg(ARGMAX, as_value(x), axis, keepdims)
 
@@ -229,20 +290,46 @@ def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Any
     """Return the place of the first smallest element along an axis, as int32.
 
     The first NaN is the smallest. Without an axis the place is that in the flattened tensor.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int, optional
+        The flattened tensor by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
     """
     return _arg(ARGMIN, as_value(x), axis, keepdims)
 
 
 @op
 def any(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Say whether an element is true over axes."""
+    """Say whether an element is true over axes.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    """
     hits = _reduce(SUM, cast_to(cast_to(as_value(x), "bool"), "int32"), axis, keepdims)
     return hits > 0
 
 
 @op
 def all(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Say whether every element is true over axes."""
+    """Say whether every element is true over axes.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    """
     misses = cast_to(equal(cast_to(as_value(x), "bool"), False), "int32")
     return equal(_reduce(SUM, misses, axis, keepdims), 0)
 
@@ -261,6 +348,14 @@ def prod(x: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Any:
 
     Halves are multiplied with each other until one is left, so the gradient is right
     also where elements are 0.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int or sequence of int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
     """
     x = wide_integer(as_value(x))
     axes = normalize_axes("prod", axis, x.ndim)
@@ -285,6 +380,13 @@ def average(x: ArrayLike, axis: int | None = None, weights: ArrayLike | None = N
     """Return the mean along an axis, weighted if weights are given.
 
     ``weights`` has the shape of ``x``, or is a vector along ``axis``.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int, optional
+        All axes by default.
+    weights : tensor, optional
     """
     if weights is None:
         return mean(x, axis)

@@ -68,6 +68,12 @@ def scatter_update(inputs: ArrayLike, indices: ArrayLike, updates: ArrayLike) ->
 
     Parameters are as in ``scatter``; the places must differ from each other (the updates
     of a place named twice are added).
+
+    Parameters
+    ----------
+    inputs : tensor
+    indices : integer tensor of shape (..., n)
+    updates : tensor
     """
     inputs, indices, updates = as_value(inputs), as_value(indices), as_value(updates)
     updates = cast_to(updates, inputs.dtype)
@@ -81,6 +87,14 @@ def segment_sum(data: ArrayLike, segment_ids: ArrayLike, num_segments: int) -> A
 
     ``segment_ids`` is a vector with one number per row; they need not be sorted. Rows with
     a number outside 0..num_segments-1 are left out.
+
+    Parameters
+    ----------
+    data : tensor
+        Its rows are summed.
+    segment_ids : integer vector
+    num_segments : int
+        Rows of the result.
     """
     data, ids = as_value(data), index_value("segment_sum", segment_ids)
     if ids.ndim != 1 or data.shape[:1] != ids.shape:
@@ -98,6 +112,14 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0)
     """Count the numbers 0..minlength-1 in an integer vector, or sum their weights.
 
     The length of the result must be known beforehand, so larger numbers are left out.
+
+    Parameters
+    ----------
+    x : integer vector
+    weights : vector, optional
+        One for each number.
+    minlength : int
+        Length of the result.
     """
     x = index_value("bincount", x)
     if minlength <= 0:

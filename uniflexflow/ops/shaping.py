@@ -209,7 +209,13 @@ def ravel(x: ArrayLike) -> Any:
 
 @op
 def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Any:
-    """Exchange two axes."""
+    """Exchange two axes.
+
+    Parameters
+    ----------
+    x : tensor
+    axis1, axis2 : int
+    """
     x = as_value(x)
     order = list(range(x.ndim))
     a, b = (normalize_axis("swapaxes", i, x.ndim) for i in (axis1, axis2))
@@ -224,7 +230,13 @@ def swap_with_last(x: Value, axis: int) -> Value:
 
 @op
 def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
-    """Move axes to other places; the rest keep their order."""
+    """Move axes to other places; the rest keep their order.
+
+    Parameters
+    ----------
+    x : tensor
+    source, destination : int or sequence of int
+    """
     x = as_value(x)
     sources = (source,) if isinstance(source, int) else tuple(source)
     targets = (destination,) if isinstance(destination, int) else tuple(destination)

@@ -220,6 +220,12 @@ def slice_axis(x: Value, axis: int, start: int, stop: int) -> Value:
 def split(x: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 0) -> Any:
     """Cut a tensor along an axis: into equal parts, or at the places given.
 
+    Parameters
+    ----------
+    x : tensor
+    indices_or_sections : int or sequence of int
+    axis : int
+
     Returns
     -------
     list of tensors
@@ -332,7 +338,13 @@ def get_item(x: ArrayLike, key: Any) -> Any:
 
 @op
 def slice(x: ArrayLike, start_indices: Sequence[int], shape: Sequence[int]) -> Any:
-    """Return the block of a shape that begins at ``start_indices``; -1 is all that is left."""
+    """Return the block of a shape that begins at ``start_indices``; -1 is all that is left.
+
+    Parameters
+    ----------
+    x : tensor
+    start_indices, shape : sequence of int
+    """
     x = as_value(x)
     start = tuple(int(i) for i in start_indices)
     if len(start) != x.ndim or len(shape) != x.ndim:

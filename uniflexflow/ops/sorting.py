@@ -126,6 +126,12 @@ def in_top_k(targets: ArrayLike, predictions: ArrayLike, k: int) -> Any:
 
     Classes that tie with the target do not push it out. A target that is no class, or
     whose prediction is not finite, gives False.
+
+    Parameters
+    ----------
+    targets : integer vector
+    predictions : tensor (batch, classes)
+    k : int
     """
     targets, predictions = index_value("in_top_k", targets), as_value(predictions)
     picked = take_along_axis(predictions, expand_dims(targets, targets.ndim), axis=-1)
@@ -146,7 +152,16 @@ def cumsum(x: ArrayLike, axis: int | None = None) -> Any:
 
 @op
 def median(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Any:
-    """Return the middle element along an axis, or the mean of the two in the middle."""
+    """Return the middle element along an axis, or the mean of the two in the middle.
+
+    Parameters
+    ----------
+    x : tensor
+    axis : int, optional
+        All axes by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+    """
     x = as_value(x)
     ndim = x.ndim
     if axis is None:
@@ -172,6 +187,12 @@ def searchsorted(sorted_sequence: ArrayLike, values: ArrayLike, side: str = "lef
 
     With ``side="left"`` that is the count of elements below the value; with ``"right"``,
     of those not above it.
+
+    Parameters
+    ----------
+    sorted_sequence : vector
+    values : tensor
+    side : {"left", "right"}
     """
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: unknown side {side!r}; expected 'left' or 'right'.")

@@ -44,7 +44,14 @@ def vstack(xs: Sequence[ArrayLike]) -> Any:
 
 @op
 def append(x1: ArrayLike, x2: ArrayLike, axis: int | None = None) -> Any:
-    """Join two tensors along an axis, or flattened."""
+    """Join two tensors along an axis, or flattened.
+
+    Parameters
+    ----------
+    x1, x2 : tensor
+    axis : int, optional
+        Both are flattened by default.
+    """
     values = meet(x1, x2)
     if axis is None:
         return concatenate([reshape(v, (-1,)) for v in values])
@@ -53,7 +60,15 @@ def append(x1: ArrayLike, x2: ArrayLike, axis: int | None = None) -> Any:
 
 @op
 def slice_update(x: ArrayLike, start_indices: Sequence[int], updates: ArrayLike) -> Any:
-    """Return ``x`` with the block that begins at ``start_indices`` replaced by ``updates``."""
+    """Return ``x`` with the block that begins at ``start_indices`` replaced by ``updates``.
+
+    Parameters
+    ----------
+    x : tensor
+    start_indices : sequence of int
+    updates : tensor
+        Its shape is that of the block.
+    """
     x = as_value(x)
     updates = cast_to(as_value(updates), x.dtype)
     low = tuple(int(i) for i in start_indices)
@@ -71,7 +86,15 @@ def slice_update(x: ArrayLike, start_indices: Sequence[int], updates: ArrayLike)
 
 @op
 def unstack(x: ArrayLike, num: int | None = None, axis: int = 0) -> Any:
-    """Cut a tensor along an axis into a list of tensors without it."""
+    """Cut a tensor along an axis into a list of tensors without it.
+
+    Parameters
+    ----------
+    x : tensor
+    num : int, optional
+        Size of the axis, if it is to be checked.
+    axis : int
+    """
     x = as_value(x)
     axis = normalize_axis("unstack", axis, x.ndim)
     if num is not None and num != x.shape[axis]:
@@ -99,6 +122,13 @@ def repeat(x: ArrayLike, repeats: int | Sequence[int], axis: int | None = None) 
     """Put copies of each element along an axis one after another.
 
     ``repeats`` is one count for all elements, or one for each.
+
+    Parameters
+    ----------
+    x : tensor
+    repeats : int or sequence of int
+    axis : int, optional
+        The tensor is flattened by default.
     """
     x = as_value(x)
     if axis is None:
@@ -114,7 +144,16 @@ def repeat(x: ArrayLike, repeats: int | Sequence[int], axis: int | None = None) 
 
 @op
 def roll(x: ArrayLike, shift: int | Sequence[int], axis: int | Sequence[int] | None = None) -> Any:
-    """Move elements along axes; what leaves at the end comes in at the start."""
+    """Move elements along axes; what leaves at the end comes in at the start.
+
+    Parameters
+    ----------
+    x : tensor
+    shift : int or sequence of int
+        Places towards the end, for each axis.
+    axis : int or sequence of int, optional
+        The flattened tensor by default; the shape stays.
+    """
     x = as_value(x)
     if axis is None:
         return reshape(roll(reshape(x, (-1,)), shift, 0), x.shape)
@@ -133,7 +172,14 @@ def roll(x: ArrayLike, shift: int | Sequence[int], axis: int | Sequence[int] | N
 
 @op
 def diff(a: ArrayLike, n: int = 1, axis: int = -1) -> Any:
-    """Return the differences of neighbours along an axis, taken n times."""
+    """Return the differences of neighbours along an axis, taken n times.
+
+    Parameters
+    ----------
+    a : tensor
+    n : int
+    axis : int
+    """
     a = as_value(a)
     axis = normalize_axis("diff", axis, a.ndim)
     for _ in range(n):

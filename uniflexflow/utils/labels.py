@@ -55,6 +55,13 @@ def to_categorical(x: Any, num_classes: int | None = None) -> np.ndarray:
 def normalize(x: Any, axis: int = -1, order: int = 2) -> np.ndarray:
     """Divide vectors by their norm; zero vectors stay.
 
+    Parameters
+    ----------
+    x : array
+    axis : int
+    order : int
+        Which p-norm.
+
     Examples
     --------
     >>> normalize([[3.0, 4.0]]).tolist()

@@ -107,6 +107,16 @@ def plot_model(
 ) -> None:
     """Draw a model into a file; its ending says the format. See ``model_to_dot``.
 
+    Parameters
+    ----------
+    model : Model
+    to_file : str or path
+        Its ending is the format.
+    show_shapes, show_dtype, show_layer_names, rankdir, dpi
+        As in ``model_to_dot``.
+    show_layer_activations, show_trainable : bool
+        As in ``model_to_dot``.
+
     Raises
     ------
     ImportError
