@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from uniflexflow import machine, tree
 from uniflexflow._core import LOWERINGS
 from uniflexflow.ir import Graph, TensorSpec, Value, constant, leaf, to_text, verify
 from uniflexflow.ops import dispatch
+from uniflexflow.ops.dtypes import epsilon, floatx
 from uniflexflow.ops.variable import Trace, Variable
 from uniflexflow.parallel import Strategy, world
 from uniflexflow.parallel.distribute import Distributed, distribute, join_messages, synchronize
@@ -210,7 +212,8 @@ class Function:
     ----------
     fn : callable
         Takes nested structures; NumPy arrays in them become symbolic tensors, anything
-        else is passed as it is and is part of the signature.
+        else is passed as it is and is part of the signature, as are ``floatx()`` and
+        ``epsilon()``.
     name : str, optional
     max_steps : int
         How many signatures are kept; the one not used for longest is dropped.
@@ -231,6 +234,7 @@ class Function:
         self.max_steps = max_steps
         self._steps: OrderedDict[Any, Step] = OrderedDict()
         self._arena = Arena()
+        self._lock = threading.RLock()  # threads that call it take turns: one arena
 
     def step(self, *args: Any) -> tuple[Step, list[np.ndarray]]:
         """Return the Step for these arguments, made if needed, and its feeds.
@@ -240,7 +244,7 @@ class Function:
         """
         leaves = tree.flatten(args)
         feeds = [np.asarray(x) for x in leaves if isinstance(x, (np.ndarray, np.generic))]
-        key = (_form(args), tuple(map(_signature, leaves)))
+        key = (_form(args), tuple(map(_signature, leaves)), floatx(), epsilon())
         step = self._steps.get(key)
         if step is None:
             traced = Traced(self.fn, args, self.name)
@@ -252,8 +256,9 @@ class Function:
         return step, feeds
 
     def __call__(self, *args: Any) -> Any:
-        step, feeds = self.step(*args)
-        return step.traced.structure(step.run(feeds))
+        with self._lock:
+            step, feeds = self.step(*args)
+            return step.traced.structure(step.run(feeds))
 
 
 def _form(structure: Any) -> Any:
@@ -270,6 +275,8 @@ def _signature(x: Any) -> Any:
         return ("array", x.shape, x.dtype.name)
     if isinstance(x, slice):
         return ("slice", x.start, x.stop, x.step)
+    if isinstance(x, float):
+        return ("float", x.hex())  # 0.0 and -0.0 are two numbers, a NaN is one
     return (type(x), x)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -236,19 +237,28 @@ def apply(op: OpDef, *inputs: Value, **attrs: Any) -> Any:
 
 # -- scopes: which layer a node comes from -----------------------------------------
 
-_scopes: list[str] = []
+
+
+class _Scopes(threading.local):
+    """The names of the layers that this thread is tracing, the innermost last."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+
+_scopes = _Scopes()
 
 
 def current_scope() -> str:
     """Path of the layer whose ``call`` is being traced, e.g. ``"model/dense"``."""
-    return "/".join(_scopes)
+    return "/".join(_scopes.names)
 
 
 @contextlib.contextmanager
 def scope(name: str) -> Iterator[None]:
     """Name the nodes made inside after a layer."""
-    _scopes.append(name)
+    _scopes.names.append(name)
     try:
         yield
     finally:
-        _scopes.pop()
+        _scopes.names.pop()

@@ -7,6 +7,7 @@ it notes an update; otherwise both act on the array.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,20 @@ def aligned_zeros(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return raw[start : start + nbytes].view(dtype).reshape(shape)
 
 
-class Trace:
-    """What one trace has read and written; traces nest, the innermost counts."""
+class _Traces(threading.local):
+    """The traces under way in this thread, the innermost last."""
 
-    _stack: list[Trace] = []
+    def __init__(self) -> None:
+        self.stack: list[Trace] = []
+
+
+class Trace:
+    """What one trace has read and written; traces nest, the innermost counts.
+
+    A trace belongs to its thread: what others compute meanwhile is not in it.
+    """
+
+    _traces = _Traces()
 
     def __init__(self) -> None:
         self.reads: dict[Variable, Value] = {}
@@ -37,19 +48,20 @@ class Trace:
         self.masks: dict[Value, Any] = {}  # see ops.mask
 
     def __enter__(self) -> Trace:
-        Trace._stack.append(self)
+        Trace._traces.stack.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        Trace._stack.pop()
+        Trace._traces.stack.pop()
 
     @staticmethod
     def current() -> Trace | None:
-        return Trace._stack[-1] if Trace._stack else None
+        stack = Trace._traces.stack
+        return stack[-1] if stack else None
 
     @staticmethod
     def stack() -> list[Trace]:
-        return Trace._stack
+        return Trace._traces.stack
 
     def read(self, variable: Variable) -> Value:
         if variable in self.writes:

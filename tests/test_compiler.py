@@ -1,0 +1,71 @@
+"""Functions over tensors: which calls may share a plan, and which threads may call."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import uniflexflow as uff
+from uniflexflow.compiler import Function
+from uniflexflow.ops.dtypes import epsilon, set_epsilon
+from uniflexflow.ops.variable import Trace
+
+
+def test_zeros_of_both_signs_have_plans_of_their_own():
+    one = np.ones(2, np.float32)
+    for zero in (0.0, -0.0):
+        assert uff.ops.divide(one, zero).tolist() == [np.copysign(np.inf, zero)] * 2
+
+
+def test_a_nan_is_one_argument():
+    add = Function(lambda x, y: uff.ops.add(x, y))
+    one = np.ones(2, np.float32)
+    assert add.step(one, float("nan"))[0] is add.step(one, float("nan"))[0]
+
+
+@pytest.fixture
+def settings():
+    before = uff.config.floatx(), epsilon()
+    yield
+    uff.config.set_floatx(before[0])
+    set_epsilon(before[1])
+
+
+def test_the_default_float_type_is_part_of_a_signature(settings):
+    whole = np.arange(3, dtype=np.int32)
+    for dtype in ("float32", "float64"):
+        uff.config.set_floatx(dtype)
+        assert uff.ops.add(whole, 0.5).dtype == dtype
+
+
+def test_epsilon_is_part_of_a_signature(settings):
+    truth, wrong = np.ones((1, 1), np.float64), np.zeros((1, 1), np.float64)
+    for small in (1e-7, 1e-3):
+        set_epsilon(small)
+        loss = uff.ops.binary_crossentropy(truth, wrong)
+        np.testing.assert_allclose(loss, -np.log(small), rtol=1e-12)  # a few roundings
+
+
+def test_another_thread_computes_while_one_traces():
+    with Trace(), ThreadPoolExecutor(1) as pool:
+        out = pool.submit(uff.ops.add, np.ones(3, np.float32), 1.0).result()
+    assert isinstance(out, np.ndarray)
+    assert out.tolist() == [2, 2, 2]
+
+
+def test_threads_may_call_one_function():
+    function = Function(lambda x: uff.ops.cumsum(uff.ops.exp(x) * 0.5, axis=-1))
+    start = threading.Barrier(4)
+
+    def run(number):
+        x = np.full((256, 256), number, np.float64)
+        expected = np.cumsum(np.exp(x) * 0.5, axis=-1)
+        start.wait()
+        return [np.abs(function(x) / expected - 1).max() for _ in range(20)]
+
+    with ThreadPoolExecutor(4) as pool:
+        errors = np.array(list(pool.map(run, range(4))))
+    assert errors.max() < 1e-12  # 256 additions in float64
