@@ -238,7 +238,6 @@ def apply(op: OpDef, *inputs: Value, **attrs: Any) -> Any:
 # -- scopes: which layer a node comes from -----------------------------------------
 
 
-
 class _Scopes(threading.local):
     """The names of the layers that this thread is tracing, the innermost last."""
 
