@@ -190,6 +190,18 @@ def test_a_list_of_batches_like_iterable_starts_again():
         assert [int(f[1][0]) for _, _, f in data.epoch(epoch)] == [0, 1, 2]
 
 
+def test_a_list_of_batches_like_iterable_left_early_starts_again():
+    class Loader:
+        def __iter__(self):
+            return counting(5)
+
+    data = Epochs(make_source(Loader()), steps=2)
+    for _ in range(3):
+        data.rewind()
+        data.source.first_key()
+        assert [int(f[1][0]) for _, _, f in data.epoch(0)] == [0, 1]
+
+
 def test_ranks_share_a_generator_s_batches():
     def batches():
         yield np.arange(5), np.arange(5)

@@ -214,6 +214,21 @@ def test_resume_with_a_generator(tmp_path, batches):
     assert json.dumps(got) == json.dumps(expected)
 
 
+def test_a_generator_is_drawn_from_for_steps_alone(tmp_path):
+    drawn = []
+
+    def batches():
+        for number in range(7):
+            drawn.append(number)
+            yield np.ones((4, 3)), np.ones((4, 1))
+
+    model = uff.Sequential([uff.Input((3,)), Dense(1)])
+    model.compile("sgd", "mse")
+    backup = BackupAndRestore(os.path.join(tmp_path, "backup"), save_freq=1)
+    model.fit(batches(), epochs=2, steps_per_epoch=3, verbose=0, callbacks=[backup])
+    assert drawn == list(range(6))
+
+
 @pytest.mark.parametrize("batches", [1, 4, 6])
 def test_sigterm_writes_a_checkpoint_at_the_next_step(tmp_path, batches, capsys):
     got, expected = run_twice(tmp_path, InterruptAfter(batches, signal.SIGTERM), "epoch")

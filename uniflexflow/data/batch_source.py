@@ -123,16 +123,19 @@ class BatchSource:
             return
         self._open()
         place = 0
-        while True:
-            batch, self._peeked = self._peeked, _MISSING
-            if batch is _MISSING:
-                batch = next(self._iterator, _MISSING)  # type: ignore[arg-type]
-            if batch is _MISSING:
-                break
-            if place >= start:
-                yield batch
-            place += 1
-        self._iterator = None if not self.one_shot else self._iterator
+        try:
+            while True:
+                batch, self._peeked = self._peeked, _MISSING
+                if batch is _MISSING:
+                    batch = next(self._iterator, _MISSING)  # type: ignore[arg-type]
+                if batch is _MISSING:
+                    break
+                if place >= start:
+                    yield batch
+                place += 1
+        finally:  # a pass that is left early, too, is followed by one from the beginning
+            if not self.one_shot:
+                self._iterator, self._peeked = None, _MISSING
 
     def _indices(self, pass_index: int, start: int) -> Iterator[int]:
         n = self.num_batches

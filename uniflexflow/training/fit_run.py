@@ -56,6 +56,7 @@ class FitRun:
         self._logs: dict[str, Any] = {}  # of the epoch under way, when it is left and resumed
         self._epoch_logs: dict[str, Any] = {}  # of the last whole epoch
         self._batches: loop.Batches | None = None
+        self._step_variables: tuple[Any, ...] | None = None
         self._within = False  # the batches of an epoch
         self._load: Callable[[], dict[str, Any]] | None = None
 
@@ -67,7 +68,7 @@ class FitRun:
         model.stop_training = model.interrupted = False
         if self.epoch < self.epochs:
             # traced first: it makes all variables, and tells what is wrong
-            model._steps("train").get(self.data.source, self.data.source.first_key())
+            self._variables_of_step()
         with Preemption() as preemption:
             self._preemption = preemption
             self._batches = loop.Batches(
@@ -223,7 +224,16 @@ class FitRun:
     def _further_variables(self) -> list[Any]:
         """State of a step that neither the model nor its optimizer owns: metrics' sums,
         random generators, second optimizers."""
-        source = self.data.source
-        step = self.model._steps("train").get(source, source.first_key())
         own = {id(v) for v in (*self.model.weights, *self.model.optimizer.variables)}
-        return [v for v in step.traced.variables if id(v) not in own]
+        return [v for v in self._variables_of_step() if id(v) not in own]
+
+    def _variables_of_step(self) -> tuple[Any, ...]:
+        """Return what the training step reads and writes.
+
+        Traced once: asking for the first batch again might draw one from a generator.
+        """
+        if self._step_variables is None:
+            source = self.data.source
+            step = self.model._steps("train").get(source, source.first_key())
+            self._step_variables = step.traced.variables
+        return self._step_variables
