@@ -54,6 +54,11 @@ def test_shuffle_batch_keeps_each_batch_together():
     assert batches != [sorted(b) for b in batches]
 
 
+def test_shuffle_may_be_a_number():
+    assert Sampler(8, 4, 0, seed=1).order(0) is None
+    assert Sampler(8, 4, 1, seed=1).order(0).tolist() == permutation(1, 0, 8).tolist()
+
+
 @pytest.mark.parametrize("start", range(4))
 def test_an_epoch_can_begin_at_any_batch(start):
     source = make_source(np.arange(14), batch_size=4, shuffle=True, seed=1)

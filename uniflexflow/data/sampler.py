@@ -48,7 +48,7 @@ class Sampler:
             raise ValueError(f"`shuffle` must be True, False or 'batch'; received {shuffle!r}.")
         self.num_samples = num_samples
         self.batch_size = int(batch_size)
-        self.shuffle = shuffle
+        self.shuffle = shuffle if shuffle == "batch" else bool(shuffle)
         self.seed = int(seed)
 
     @property
