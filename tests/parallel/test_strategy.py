@@ -56,6 +56,7 @@ def test_a_mesh_is_a_grid():
         ),
         (lambda: Strategy({"data": -1, "model": 3}).mesh_for(4), "but there are 4 ranks"),
         (lambda: Strategy({"data": -1, "model": 3}).mesh_for(2), "but there are 2 ranks"),
+        (lambda: Strategy({"data": 2}).mesh_for(1), "but there are 1 ranks"),
         (lambda: Strategy({"model": 2}), "batch_axis is 'data'"),
         (lambda: Strategy({"data": 0}), "expected lengths of 1 or more"),
         (lambda: Strategy({"data": -1, "model": -1}), "one of them -1 at most"),
@@ -116,13 +117,13 @@ class TwoRanks:
         return [lines, self.other.lines]
 
 
-def graph_of(units=64, rate=0.1, rows=8, extra=False):
+def graph_of(units=64, rate=0.1, rows=8, extra=False, table=0):
     with scope("model/wide"):
         kernel = Variable(np.zeros((16, units)), name="kernel")
 
     def step(x):
         with scope("model/wide"):
-            h = ops.matmul(x, kernel.value) * rate
+            h = ops.matmul(x + np.full(16, table), kernel.value) * rate
         return ops.sum(ops.relu(h) if extra else h)
 
     return Traced(step, (TensorSpec((rows, 16), "float64"),), "train").graph
@@ -135,6 +136,7 @@ def graph_of(units=64, rate=0.1, rows=8, extra=False):
         ({"rate": 0.2}, ["0.1", "0.2", "model/wide"]),
         ({"rows": 9}, ["[8, 16]", "[9, 16]", "train:0"]),
         ({"extra": True}, ["relu"]),
+        ({"table": 1}, ["constant 0 in layer 'model/wide'", "[16] with the checksum"]),
     ],
 )
 def test_ranks_with_different_models_are_told_the_difference(change, words):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from uniflexflow import random
-from uniflexflow.ir import Graph, to_text
+from uniflexflow.ir import CONSTANT, Graph, to_text
 from uniflexflow.parallel.layout import REPLICATE, Layout, Split
 from uniflexflow.parallel.mesh import Mesh
 from uniflexflow.parallel.strategy import DataParallel, Strategy
@@ -158,7 +158,12 @@ def require_same(graph: Graph, strategy: Strategy, comm: SerialCommunicator) -> 
     """
     if comm.size == 1:
         return
-    lines = [*_variables(graph), *to_text(graph).split("\n"), *strategy.to_json().split("\n")]
+    lines = [
+        *_variables(graph),
+        *to_text(graph).split("\n"),
+        *_constants(graph),  # whose numbers the text leaves out if they are many
+        *strategy.to_json().split("\n"),
+    ]
     digest = hashlib.blake2b("\n".join(lines).encode(), digest_size=8).digest()
     mine = np.frombuffer(digest, np.int64)
     if (comm.allgather(mine, what="check that the models are the same") == mine).all():
@@ -178,6 +183,15 @@ def _variables(graph: Graph) -> list[str]:
         f"variable {v.node.attrs['name']!r}: {v.dtype}, shape {v.shape}"
         for v in graph.inputs
         if v.node.attrs["kind"] == "variable"
+    ]
+
+
+def _constants(graph: Graph) -> list[str]:
+    constants = [node for node in graph.nodes if node.op is CONSTANT]
+    return [
+        f"constant {i} in layer {node.scope!r}: {node.outputs[0].spec} with the checksum "
+        f"{hashlib.blake2b(node.attrs['array'].tobytes(), digest_size=8).hexdigest()}"
+        for i, node in enumerate(constants)
     ]
 
 

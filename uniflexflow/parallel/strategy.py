@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,15 +118,14 @@ class Strategy:
         ValueError
             If the mesh has another number of ranks.
         """
-        fixed = Mesh.of({k: n for k, n in self.mesh.items() if n != -1}).size
-        free = size // fixed
-        mesh = Mesh.of({k: free if n == -1 else n for k, n in self.mesh.items()} if free else {})
-        if mesh.size != size:
+        fixed = math.prod(n for n in self.mesh.values() if n != -1)
+        lengths = {k: size // fixed if n == -1 else n for k, n in self.mesh.items()}
+        if math.prod(lengths.values()) != size:
             raise ValueError(
                 f"Strategy: the mesh is {dict(self.mesh)}, but there are {size} ranks; start the "
                 "program with as many ranks as the mesh has, or set an axis to -1."
             )
-        return mesh
+        return Mesh.of(lengths)
 
     def batch_rows(self, n: int, rank: int, size: int) -> tuple[int, int]:
         """Return which of a batch's ``n`` rows ``rank`` of ``size`` feeds."""
