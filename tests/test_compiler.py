@@ -69,3 +69,21 @@ def test_threads_may_call_one_function():
     with ThreadPoolExecutor(4) as pool:
         errors = np.array(list(pool.map(run, range(4))))
     assert errors.max() < 1e-12  # 256 additions in float64
+
+
+def test_a_layer_is_called_in_one_thread_while_another_traces():
+    seen = []
+
+    class Seen(uff.Layer):
+        def call(self, x, training=None):
+            seen.append(training)
+            return x
+
+    class Outer(uff.Layer):
+        def call(self, x, training=None):
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(Seen(), np.ones((2, 1), np.float32)).result()
+            return x
+
+    Outer()(np.ones((2, 1), np.float32), training=True)
+    assert seen == [None]

@@ -220,9 +220,9 @@ class Layer(WeightOwner):
         dtype = self.compute_dtype if self.autocast and is_float(self.compute_dtype) else None
         args, kwargs = call.to_values((args, kwargs), dtype)
         arguments, training = self._bind(args, kwargs)
-        outermost = not call.training_stack
+        outermost = not call.calls.training
         if training is None and not outermost:
-            training = call.training_stack[-1]
+            training = call.calls.training[-1]
         if outermost:
             for layer in self._flatten_layers():
                 layer._losses.clear()
@@ -230,7 +230,7 @@ class Layer(WeightOwner):
         if self._signature.takes("training"):
             arguments["training"] = training
         self._prepare(arguments)
-        call.training_stack.append(training)
+        call.calls.training.append(training)
         try:
             with scope(self.name):
                 outputs = self._invoke(arguments)
@@ -240,7 +240,7 @@ class Layer(WeightOwner):
                             n = x.shape[0] if x.ndim else 1
                             self.add_loss(self.activity_regularizer(x) * (1.0 / max(n, 1)))
         finally:
-            call.training_stack.pop()
+            call.calls.training.pop()
         call.pass_masks(self, arguments, outputs)
         return outputs
 

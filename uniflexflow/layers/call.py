@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +20,15 @@ from uniflexflow.ops.variable import Variable
 
 TENSORS = (Value, KerasTensor, Variable, np.ndarray, np.generic)
 
-#: ``training`` of the calls under way, outermost first.
-training_stack: list[bool | None] = []
+
+class _Calls(threading.local):
+    """``training`` of the calls under way in this thread, outermost first."""
+
+    def __init__(self) -> None:
+        self.training: list[bool | None] = []
+
+
+calls = _Calls()
 
 
 class Signature:
