@@ -46,8 +46,12 @@ class Problem:
 
     def node(self, name, arrays=None, **more):
         arrays = arrays or self.arrays
-        operands = {"conv2d": "xk", "conv2d_bias": "xkb", "conv2d_data_gradient": "gk",
-                    "conv2d_weight_gradient": "xg"}[name]
+        operands = {
+            "conv2d": "xk",
+            "conv2d_bias": "xkb",
+            "conv2d_data_gradient": "gk",
+            "conv2d_weight_gradient": "xg",
+        }[name]
         result = {"conv2d_data_gradient": "x", "conv2d_weight_gradient": "k"}.get(name)
         attrs = {**self.attrs, **more}
         if result:
@@ -74,8 +78,12 @@ class Problem:
         want = self.reference(name, wide, **more)
         sizes = {k: abs(a) for k, a in wide.items()}
         size = self.reference(name, sizes, **{k: None for k in more})
-        terms = {"conv2d": "k", "conv2d_bias": "k", "conv2d_data_gradient": "k",
-                 "conv2d_weight_gradient": "g"}[name]
+        terms = {
+            "conv2d": "k",
+            "conv2d_bias": "k",
+            "conv2d_data_gradient": "k",
+            "conv2d_weight_gradient": "g",
+        }[name]
         count = np.prod(self.shapes[terms][:3])
         if name == "conv2d_data_gradient":
             count = np.prod(self.shapes["k"][:2]) * self.shapes["k"][3]
@@ -132,8 +140,18 @@ def test_against_reference(isa, rng, edge, dtype, name):
 
 @pytest.mark.parametrize("activation", [None, "relu"])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("edge", ["odd everything", "many channels", "groups", "depthwise",
-                                  "depthwise multiplied", "no channel", "long row"])
+@pytest.mark.parametrize(
+    "edge",
+    [
+        "odd everything",
+        "many channels",
+        "groups",
+        "depthwise",
+        "depthwise multiplied",
+        "no channel",
+        "long row",
+    ],
+)
 def test_bias(isa, rng, edge, dtype, activation):
     problem = EDGES[edge].draw(rng, dtype)
     problem.arrays["b"] = rng.standard_normal(problem.shapes["k"][3]).astype(dtype)
@@ -175,11 +193,20 @@ def test_nan_stays_in_its_windows(isa, rng):
 def test_random_shapes(isa, rng, every_core):
     for trial in range(60):
         groups = int(rng.choice([1, 1, 2, 3]))
-        kernel = (*map(int, rng.integers(1, 6, 2)), int(rng.choice([1, 2, 5, 16, 40])),
-                  groups * int(rng.choice([1, 3, 8, 17, 40])))
+        kernel = (
+            *map(int, rng.integers(1, 6, 2)),
+            int(rng.choice([1, 2, 5, 16, 40])),
+            groups * int(rng.choice([1, 3, 8, 17, 40])),
+        )
         images = (int(rng.integers(1, 5)), *map(int, rng.integers(5, 20, 2)), groups * kernel[2])
-        problem = Problem(images, kernel, tuple(map(int, rng.integers(1, 4, 2))), "same",
-                          tuple(map(int, rng.integers(1, 3, 2))), groups)
+        problem = Problem(
+            images,
+            kernel,
+            tuple(map(int, rng.integers(1, 4, 2))),
+            "same",
+            tuple(map(int, rng.integers(1, 3, 2))),
+            groups,
+        )
         for name in NAMES:
             problem.draw(rng, DTYPES[trial % 2]).check(name)
 

@@ -23,10 +23,7 @@ def test_every_lowering_is_of_a_primitive():
 
 
 def test_a_missing_build_says_what_to_do():
-    code = (
-        "import sys; sys.modules['uniflexflow._core.chain'] = None\n"
-        "import uniflexflow._core"
-    )
+    code = "import sys; sys.modules['uniflexflow._core.chain'] = None\nimport uniflexflow._core"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode
     assert "the compiled part is missing (uniflexflow._core.chain): run" in done.stderr

@@ -40,16 +40,24 @@ def isa(request):
 def problem(name, rng, edge, dtype, holes=False):
     """Return the node and its operands; small integers, so that many elements are equal."""
     images, window, strides, padding = EDGES[edge]
-    attrs = dict(window=window, strides=strides,
-                 padding=resolve_padding("test", padding, images[1:3], window, strides))
+    attrs = dict(
+        window=window,
+        strides=strides,
+        padding=resolve_padding("test", padding, images[1:3], window, strides),
+    )
     x = rng.integers(-3, 4, images).astype(dtype)
     if holes:
         x[rng.random(images) < 0.05] = np.nan
     pool = ir.apply(OPS["max_pool2d"], ir.leaf(images, dtype, "x"), **attrs).node
     (y,) = run_node(pool, [x])
     g, v = rng.standard_normal(y.shape).astype(dtype), rng.standard_normal(images).astype(dtype)
-    operands = {"max_pool2d": [x], "avg_pool2d": [v], "max_pool2d_gradient": [x, y, g],
-                "max_pool2d_gather": [x, y, v], "avg_pool2d_gradient": [g]}[name]
+    operands = {
+        "max_pool2d": [x],
+        "avg_pool2d": [v],
+        "max_pool2d_gradient": [x, y, g],
+        "max_pool2d_gather": [x, y, v],
+        "avg_pool2d_gradient": [g],
+    }[name]
     if name == "avg_pool2d_gradient":
         attrs["shape"] = images
     values = [ir.leaf(a.shape, dtype, "x") for a in operands]
@@ -68,8 +76,12 @@ def compute(node, operands, threads=1):
 def test_against_reference(isa, rng, edge, name, dtype):
     node, operands = problem(name, rng, edge, dtype)
     (want,) = run_node(node, operands)
-    np.testing.assert_allclose(compute(node, operands), want, rtol=0,
-                               atol=TOLERANCE[dtype] * max(1, abs(want).max(initial=0)))
+    np.testing.assert_allclose(
+        compute(node, operands),
+        want,
+        rtol=0,
+        atol=TOLERANCE[dtype] * max(1, abs(want).max(initial=0)),
+    )
 
 
 @pytest.mark.parametrize("edge", EDGES)
@@ -93,7 +105,8 @@ def test_threads_change_nothing(isa, rng, monkeypatch, edge, name):
 def test_first_maximum_takes_the_gradient(isa):
     x = np.ones((1, 2, 2, 1), "float32")
     values = [ir.leaf(s, "float32", "x") for s in ((1, 2, 2, 1), (1, 1, 1, 1), (1, 1, 1, 1))]
-    node = ir.apply(OPS["max_pool2d_gradient"], *values, window=(2, 2), strides=(2, 2),
-                    padding=((0, 0), (0, 0))).node
+    node = ir.apply(
+        OPS["max_pool2d_gradient"], *values, window=(2, 2), strides=(2, 2), padding=((0, 0), (0, 0))
+    ).node
     one = np.ones((1, 1, 1, 1), "float32")
     assert compute(node, [x, one, one]).ravel().tolist() == [1, 0, 0, 0]

@@ -22,8 +22,10 @@ def axes_of(shape):
 
 
 def numbers(rng, dtype, shape):
-    return (rng.standard_normal(shape) * 30).astype("int32" if dtype == "uint8" else dtype).astype(
-        dtype
+    return (
+        (rng.standard_normal(shape) * 30)
+        .astype("int32" if dtype == "uint8" else dtype)
+        .astype(dtype)
     )
 
 
@@ -63,8 +65,11 @@ def test_nan_is_the_extreme(name, at, rng):
         x[62, ...] = np.nan
         x[3, ...] = np.inf
         check(name, x, **({"axis": 0} if "arg" in name else {"axes": (0,)}))
-        check(name, np.ascontiguousarray(x.T), **(
-            {"axis": x.ndim - 1} if "arg" in name else {"axes": (x.ndim - 1,)}))
+        check(
+            name,
+            np.ascontiguousarray(x.T),
+            **({"axis": x.ndim - 1} if "arg" in name else {"axes": (x.ndim - 1,)}),
+        )
 
 
 def test_extremes_of_infinities():

@@ -86,8 +86,9 @@ def phases(attrs: dict[str, Any], x: tuple[int, ...], k: tuple[int, ...]) -> Ite
     _, height, width, channels = x
     axes = [
         list(_axis_phases(*each))
-        for each in zip((height, width), k[:2], attrs["strides"], attrs["padding"],
-                        attrs["dilations"])
+        for each in zip(
+            (height, width), k[:2], attrs["strides"], attrs["padding"], attrs["dilations"]
+        )
     ]
     rows, columns = axes
     steps = (attrs["strides"][0] * width * channels, attrs["strides"][1] * channels)
@@ -123,8 +124,15 @@ def _axis_phases(
         # g's place falls with j, so the window's first tap is the kernel's last
         first = (remainder + padding[0] - taps[-1] * dilation) // stride
         common = math.gcd(stride, dilation)
-        yield (remainder, len(taps), dilation // common, -first, results, taps[-1],
-               -(stride // common))
+        yield (
+            remainder,
+            len(taps),
+            dilation // common,
+            -first,
+            results,
+            taps[-1],
+            -(stride // common),
+        )
 
 
 def correlation(
@@ -151,12 +159,37 @@ def correlation(
     packed = macs = 0
     for w in windows:
         macs += w.taps * channels * filters * groups * n * math.prod(w.out)
-        fields += [*w.size, *w.strides, *w.dilations, *w.before, *w.out, w.place, *w.steps,
-                   *w.tap, *w.tap_steps, chunk(w, channels, itemsize, lanes), packed]
+        fields += [
+            *w.size,
+            *w.strides,
+            *w.dilations,
+            *w.before,
+            *w.out,
+            w.place,
+            *w.steps,
+            *w.tap,
+            *w.tap_steps,
+            chunk(w, channels, itemsize, lanes),
+            packed,
+        ]
         packed += groups * w.taps * channels * panels * lanes
     cores = max(1, 2 * macs // CORE_FLOPS)
-    head = [len(windows), cores, itemsize, lanes, n, height, width, groups, channels, filters,
-            image_size, *kernel_steps, int(bias), int(relu)]
+    head = [
+        len(windows),
+        cores,
+        itemsize,
+        lanes,
+        n,
+        height,
+        width,
+        groups,
+        channels,
+        filters,
+        image_size,
+        *kernel_steps,
+        int(bias),
+        int(relu),
+    ]
     return tuple(head + fields), packed * itemsize, 2 * macs
 
 
@@ -202,8 +235,34 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     parts = max(1, min(16, 32 // max(cuts, 1), tiles // 4, (4 << 20) // max(total * size, 1)))
     macs = total * n * oh * ow
     cores = max(1, 2 * macs // CORE_FLOPS)
-    ints = (cores, size, lanes, n, height, width, groups, channels, filters, oh, ow, kh, kw,
-            *strides, dh, dw, a["padding"][0][0], a["padding"][1][0], cut, fcut, count, rows,
-            columns, tiles, parts, total, int(kh * kw * cut * fcut * size <= SUM_BYTES))
+    ints = (
+        cores,
+        size,
+        lanes,
+        n,
+        height,
+        width,
+        groups,
+        channels,
+        filters,
+        oh,
+        ow,
+        kh,
+        kw,
+        *strides,
+        dh,
+        dw,
+        a["padding"][0][0],
+        a["padding"][1][0],
+        cut,
+        fcut,
+        count,
+        rows,
+        columns,
+        tiles,
+        parts,
+        total,
+        int(kh * kw * cut * fcut * size <= SUM_BYTES),
+    )
     workspace = parts * total * size if parts > 1 else 0
     return ints, workspace, 2 * macs

@@ -301,9 +301,7 @@ def encode(
     return Encoded(tuple(ints), _inplace(chain, loops, owners), loops)
 
 
-def _inplace(
-    chain: Chain, loops: Loops, owners: Sequence[object]
-) -> tuple[tuple[int, int], ...]:
+def _inplace(chain: Chain, loops: Loops, owners: Sequence[object]) -> tuple[tuple[int, int], ...]:
     """Pairs (output, input): the input has one element for each of the output, of its size,
     and is not read by a later step, under no other name."""
     last: dict[object, int] = {}
