@@ -49,6 +49,17 @@ def test_epsilon_is_part_of_a_signature(settings):
         np.testing.assert_allclose(loss, -np.log(small), rtol=1e-12)  # a few roundings
 
 
+@pytest.mark.parametrize("dtype", ["float16", "int16", "complex64"])
+def test_dtypes_that_tensors_lack_are_refused(dtype):
+    with pytest.raises(ValueError, match=f"dtype '{dtype}' is not supported; expected one of"):
+        uff.ops.negative(np.ones(2, dtype))
+
+
+@pytest.mark.parametrize("dtype", [">f4", "<f4"])
+def test_arrays_of_either_order_of_bytes(dtype):
+    assert uff.ops.add(np.arange(3, dtype=dtype), 1.0).tolist() == [1, 2, 3]
+
+
 def test_another_thread_computes_while_one_traces():
     with Trace(), ThreadPoolExecutor(1) as pool:
         out = pool.submit(uff.ops.add, np.ones(3, np.float32), 1.0).result()

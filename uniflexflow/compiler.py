@@ -20,7 +20,7 @@ from uniflexflow import machine, tree
 from uniflexflow._core import LOWERINGS
 from uniflexflow.ir import Graph, TensorSpec, Value, constant, leaf, to_text, verify
 from uniflexflow.ops import dispatch
-from uniflexflow.ops.dtypes import epsilon, floatx
+from uniflexflow.ops.dtypes import canonical_dtype, epsilon, floatx
 from uniflexflow.ops.variable import Trace, Variable
 from uniflexflow.parallel import Strategy, world
 from uniflexflow.parallel.distribute import Distributed, distribute, join_messages, synchronize
@@ -56,7 +56,7 @@ class Traced:
             if not isinstance(x, (np.ndarray, np.generic, TensorSpec)):
                 return x
             split.append(isinstance(x, TensorSpec))
-            dtype = x.dtype if split[-1] else x.dtype.name
+            dtype = x.dtype if split[-1] else canonical_dtype(x.dtype)
             feeds.append(leaf(x.shape, dtype, f"{name}:{len(feeds)}"))
             return feeds[-1]
 
@@ -243,7 +243,7 @@ class Function:
         feed its rows, ``parallel.batch_rows``.
         """
         leaves = tree.flatten(args)
-        feeds = [np.asarray(x) for x in leaves if isinstance(x, (np.ndarray, np.generic))]
+        feeds = [_native(x) for x in leaves if isinstance(x, (np.ndarray, np.generic))]
         key = (_form(args), tuple(map(_signature, leaves)), floatx(), epsilon())
         step = self._steps.get(key)
         if step is None:
@@ -259,6 +259,11 @@ class Function:
         with self._lock:
             step, feeds = self.step(*args)
             return step.traced.structure(step.run(feeds))
+
+
+def _native(x: np.ndarray | np.generic) -> np.ndarray:
+    """Return an array in this machine's order of bytes; files may have the other one."""
+    return np.asarray(x) if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 def _form(structure: Any) -> Any:
