@@ -114,3 +114,10 @@ def test_take(data):
 def test_matmul_of_stacks(drawn):
     a, b = (numbered((*s, *m)) for s, m in zip(drawn.input_shapes, [(2, 3), (3, 4)]))
     np.testing.assert_allclose(run(ops.matmul, a, b)[0], np.matmul(a, b))
+
+
+def test_a_number_that_is_no_class_has_no_crossentropy():
+    targets, p = np.array([-1, 3, -4, 0]), np.tile([0.2, 0.3, 0.5], (4, 1))
+    for from_logits in (False, True):
+        loss = ops.sparse_categorical_crossentropy(targets, p, from_logits=from_logits)
+        assert np.isnan(loss).tolist() == [True, True, True, False]

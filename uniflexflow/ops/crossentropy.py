@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from uniflexflow.ir import Value, apply
 from uniflexflow.ops.dispatch import as_value, cast_to, meet, op
 from uniflexflow.ops.dtypes import epsilon, floatx, is_float
-from uniflexflow.ops.elementwise import log, softplus
+from uniflexflow.ops.elementwise import log, softplus, where
 from uniflexflow.ops.indexing import TAKE_ALONG_LAST, index_value
 from uniflexflow.ops.nn import log_softmax, logsumexp
 from uniflexflow.ops.numeric import clip
@@ -98,6 +98,8 @@ def sparse_categorical_crossentropy(
         )
     # the rows' order after the swap: the target follows
     output = swap_with_last(output, axis)
+    # a negative number is no class, though as an index it would count from the end
+    target = where(target < 0, output.shape[axis], target)
     place = reshape(target, rows[:axis] + (1,) + rows[axis:])
     place = swap_with_last(place, axis)
     if from_logits:
