@@ -365,3 +365,13 @@ def test_a_changed_model_is_traced_again(data):
     np.testing.assert_array_equal(model.get_weights()[0], kernel)
     model.add(Dense(4))
     assert model.predict(x, verbose=0).shape == (11, 4)
+
+
+def test_a_schedule_set_after_a_fit_counts(data):
+    x, y = data
+    model, _ = linear(x)
+    model.fit(x, y, verbose=0)
+    model.optimizer.learning_rate = uff.optimizers.schedules.PiecewiseConstantDecay([1], [0.0, 0.0])
+    kernel = model.get_weights()[0]
+    model.fit(x, y, verbose=0)
+    np.testing.assert_array_equal(model.get_weights()[0], kernel)

@@ -25,8 +25,8 @@ class Steps:
     Parameters
     ----------
     model : Model
-        If its layers, or which of them are trainable, are no longer those of the last
-        trace, everything is traced again.
+        If its layers, which of them are trainable, its optimizer or the schedule of the
+        learning rate are no longer those of the last trace, everything is traced again.
     make : callable
         Gives the ``Function`` to trace.
     """
@@ -59,8 +59,10 @@ class Steps:
         """Return the step for global shapes, given without a source."""
         return self._function.step(specs)[0]
 
-    def _look(self) -> list[tuple[int, bool]]:
-        return [(id(layer), layer.trainable) for layer in self._model._flatten_layers()]
+    def _look(self) -> list[tuple[int, int]]:
+        optimizer = self._model.optimizer
+        layers = [(id(layer), int(layer.trainable)) for layer in self._model._flatten_layers()]
+        return [*layers, (id(optimizer), id(getattr(optimizer, "schedule", None)))]
 
 
 def run_step(step: Any, feeds: list[np.ndarray]) -> Any:
