@@ -30,6 +30,7 @@ html_title = f"UniFlexFlow {version}"
 myst_heading_anchors = 3
 autodoc_typehints = "none"  # the docstrings say it
 autodoc_member_order = "bysource"
+autodoc_inherit_docstrings = False  # an override without words is told with its base class
 autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -77,6 +78,9 @@ class ApiPages:
     def __init__(self, folder):
         self.folder = folder
         self.told = {}
+        modules = [importlib.import_module(f"uniflexflow.{name}") for name in NAMESPACES]
+        things = [getattr(module, name) for module in modules for name in public_names(module)]
+        self.classes = {thing for thing in things if inspect.isclass(thing)}
 
     def write(self):
         self.folder.mkdir(exist_ok=True)
@@ -116,10 +120,25 @@ class ApiPages:
         if not is_class:
             return [f".. autofunction:: {full}", ""]
         lines = [f".. autoclass:: {full}"]
-        # methods are told once, with the class at the root of its family
-        if not any(id(base) in self.told for base in inspect.getmro(thing)[1:]):
-            lines += ["   :members:", "   :inherited-members:"]
+        # what comes from a public base class is told there
+        public = next((base for base in inspect.getmro(thing)[1:] if base in self.classes), object)
+        told = ", ".join(base.__name__ for base in inspect.getmro(public))
+        lines += ["   :members:", f"   :inherited-members: {told}"]
         return [*lines, ""]
+
+
+def true_signature(app, what, name, thing, options, signature, returned):
+    """Show a class with its constructor's parameters, also if ``__new__`` takes anything."""
+    if what != "class" or not inspect.isfunction(thing.__init__):
+        return signature, returned
+    parameters = list(inspect.signature(thing.__init__).parameters.values())[1:]
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+    return str(inspect.Signature(plain)), None
+
+
+def setup(app):
+    """Called by Sphinx."""
+    app.connect("autodoc-process-signature", true_signature)
 
 
 ApiPages(DOCS / "api").write()
