@@ -1,6 +1,7 @@
 """What fit, evaluate and predict mean: against plain NumPy and Keras's facts."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -375,3 +376,17 @@ def test_a_schedule_set_after_a_fit_counts(data):
     kernel = model.get_weights()[0]
     model.fit(x, y, verbose=0)
     np.testing.assert_array_equal(model.get_weights()[0], kernel)
+
+
+def test_threads_may_predict_with_one_model(rng):
+    model = uff.Sequential([uff.Input((64,)), Dense(64, activation="tanh"), Dense(64)])
+    inputs = [rng.normal(size=(32 * n, 64)).astype("float32") for n in (1, 2, 3, 4)]
+    expected = [model.predict(x, verbose=0) for x in inputs]
+
+    def run(number):
+        return [model.predict(inputs[number], verbose=0) for _ in range(20)]
+
+    with ThreadPoolExecutor(4) as pool:
+        for got, right in zip(pool.map(run, range(4)), expected):
+            for outputs in got:
+                np.testing.assert_array_equal(outputs, right)

@@ -6,6 +6,7 @@ or the display asks for them.
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections import OrderedDict
@@ -38,6 +39,8 @@ class Steps:
         self._layers: Any = None
         self._by_key: OrderedDict[Any, Any] = OrderedDict()
         self._source: Any = None
+        #: held from ``get`` to the last look at the outputs, where threads may share a model
+        self.lock = threading.RLock()
 
     def get(self, source: Any, key: Any) -> Any:
         """Return the step for a source's batches of that key; made if needed."""
@@ -232,7 +235,8 @@ def predict(model: Any, data: Any, callbacks: Any) -> Any:
     """Return a model's outputs for data, in the order of the samples, on every rank."""
     source = data.source
     steps, progress = model._steps("predict"), callbacks.progress
-    step = steps.get(source, source.first_key())
+    with steps.lock:
+        step = steps.get(source, source.first_key())
     hooked = callbacks.wants_batches("predict")
     parts: list[list[np.ndarray]] = []
     sizes: list[int] = []
@@ -240,8 +244,9 @@ def predict(model: Any, data: Any, callbacks: Any) -> Any:
     for index, (n, key, feeds) in enumerate(data.epoch(0)):
         if hooked:
             callbacks.on_predict_batch_begin(index, logs={})
-        step = steps.get(source, key)
-        outputs = [np.array(x) for x in run_step(step, feeds)]
+        with steps.lock:
+            step = steps.get(source, key)
+            outputs = [np.array(x) for x in run_step(step, feeds)]
         parts.append(_own_rows(step, outputs, n))
         sizes.append(n)
         if progress is not None:
