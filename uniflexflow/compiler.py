@@ -23,7 +23,7 @@ from uniflexflow.ops import dispatch
 from uniflexflow.ops.dtypes import canonical_dtype, epsilon, floatx
 from uniflexflow.ops.variable import Trace, Variable
 from uniflexflow.parallel import Strategy, world
-from uniflexflow.parallel.distribute import Distributed, distribute, join_messages, synchronize
+from uniflexflow.parallel.distribute import Distributed, distribute, schedule, synchronize
 from uniflexflow.parallel.reshard import COLLECTIVES
 from uniflexflow.passes import AFTER_SHARDING, BEFORE_SHARDING
 from uniflexflow.plan import Plan, build
@@ -130,7 +130,7 @@ class Step:
             graph = self.distributed.graph
         graph = _run_passes(AFTER_SHARDING, graph)
         if self.distributed is not None:
-            graph = join_messages(graph)
+            graph = schedule(graph, self.distributed.graph)
         self.graph = graph
         _debug("graph", traced.name, lambda: to_text(graph))
         self._exchange = None if self.distributed is None else self.distributed.exchange

@@ -208,3 +208,30 @@ def test_a_terminated_training_leaves_nothing(launcher):
     job.send_signal(signal.SIGTERM)
     launcher.finish(job)
     launcher.assert_no_orphans()
+
+
+LAST_BATCH_OF_ONE = (
+    HEAD
+    + """
+    uff.utils.set_random_seed(7)
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(9, 4)), rng.integers(0, 3, size=9)
+    model = uff.Sequential([layers.Input((4,)), layers.Dense(3)])
+    loss = uff.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss, metrics=["accuracy"])
+    results = [model.evaluate(x, y, batch_size=4, verbose=0), model.train_on_batch(x[:1], y[:1])]
+    model.fit(x, y, batch_size=4, verbose=0)
+    if comm.rank == 0:
+        np.save(sys.argv[1], [*np.ravel(results), *np.ravel(model.get_weights()[0])])
+"""
+)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_rank_without_rows_sends_the_messages_in_the_order_of_the_others(
+    launcher, size, tmp_path
+):
+    launcher.check(1, LAST_BATCH_OF_ONE, str(tmp_path / "alone.npy"))
+    launcher.check(size, LAST_BATCH_OF_ONE, str(tmp_path / "shared.npy"))
+    alone, shared = np.load(tmp_path / "alone.npy"), np.load(tmp_path / "shared.npy")
+    np.testing.assert_allclose(shared, alone, rtol=1e-12)

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from uniflexflow import random
-from uniflexflow.ir import CONSTANT, Graph, to_text
+from uniflexflow.ir import CONSTANT, Graph, Node, to_text
 from uniflexflow.parallel.layout import REPLICATE, Layout, Split
 from uniflexflow.parallel.mesh import Mesh
+from uniflexflow.parallel.reshard import COLLECTIVES
 from uniflexflow.parallel.strategy import DataParallel, Strategy
 from uniflexflow.passes.bucket import bucket
 from uniflexflow.passes.shard import shard
@@ -32,7 +33,7 @@ class Distributed:
     Attributes
     ----------
     graph : Graph
-        With this rank's shapes. ``join_messages`` has yet to be applied.
+        With this rank's shapes. ``schedule`` has yet to be applied.
     output_layouts : tuple of Layout
         Split along axis 0 (this rank's rows) or Replicate, per output of the graph.
     output_shapes : tuple of tuple of int
@@ -99,6 +100,30 @@ def distribute(
 def join_messages(graph: Graph) -> Graph:
     """Put all-reduces into buckets; the last pass over a local graph, behind fusion."""
     return bucket(graph)
+
+
+def schedule(fused: Graph, plain: Graph, comm: SerialCommunicator | None = None) -> Graph:
+    """Join a local graph's messages; all ranks send the same ones in the same order.
+
+    Fusion goes by local shapes, and ranks may have different numbers of rows, even none.
+    Where that leads to another order of messages on some rank, every rank takes ``plain``,
+    the graph before fusion, whose order is that of the global graph.
+    """
+    comm = comm or world()
+    graph = join_messages(fused)
+    lines = "\n".join([_message(node) for node in graph.nodes if node.op in COLLECTIVES])
+    digest = hashlib.blake2b(lines.encode(), digest_size=8).digest()
+    mine = np.frombuffer(digest, np.int64)
+    every = comm.allgather(mine, what="check that the messages are the same")
+    return graph if (every == every[0]).all() else join_messages(plain)
+
+
+def _message(node: Node) -> str:
+    """Return what must be equal on all ranks of a communication."""
+    source = node.attrs.get("source")
+    shapes = [node.attrs["shape"]] if isinstance(source, Split) else [v.shape for v in node.inputs]
+    dtypes = [v.dtype for v in node.inputs]
+    return f"{node.op.name} {source} {node.attrs['axis'].name} {shapes} {dtypes}"
 
 
 def local_graph(
