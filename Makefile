@@ -30,8 +30,9 @@ $(VENV)/demo.stamp: $(BIN)/python $(SOURCES)
 	@touch $@
 
 $(VENV)/dev.stamp: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ".[mpich,plot,notebooks,docs,dev]"
-	$(BIN)/python setup.py --quiet build_ext --inplace
+	$(BIN)/python -m pip install --quiet "setuptools>=77" "Cython>=3.1" "numpy>=2.0"
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable \
+	    ".[mpich,plot,notebooks,docs,dev]"
 	@touch $@
 
 demo: $(VENV)/demo.stamp
