@@ -1,5 +1,9 @@
 """The executor on random graphs against the reference: aliases, in-place work, updates."""
 
+import os
+import signal
+import threading
+
 import numpy as np
 import pytest
 from random_graphs import arrays_of, random_step
@@ -7,7 +11,7 @@ from random_graphs import arrays_of, random_step
 import uniflexflow as uff
 from uniflexflow import ops
 from uniflexflow._core import LOWERINGS
-from uniflexflow.compiler import Traced, optimize
+from uniflexflow.compiler import Function, Traced, optimize
 from uniflexflow.passes.materialize import materialize
 from uniflexflow.plan import build
 from uniflexflow.runtime import reference
@@ -144,3 +148,40 @@ def test_an_input_read_twice_is_not_overwritten_by_a_shape_of_it():
 
     s = traced(step, np.arange(9.0).reshape(3, 3) / 9)
     check(s, [np.arange(9.0).reshape(3, 3) / 9], optimize(s.graph))
+
+
+def test_a_forked_child_starts_threads_of_its_own():
+    # the parent's spawns go on in a thread while it forks; the child must not join them
+    x = np.ones((256, 256))
+    done = threading.Event()
+    function = Function(lambda a: ops.matmul(a, a))
+
+    def work():
+        while not done.is_set():
+            function(x)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        codes = [child_s_code(x) for _ in range(10)]
+    finally:
+        done.set()
+        thread.join()
+    assert codes == [0] * 10
+
+
+def child_s_code(x):
+    pid = os.fork()
+    if pid:
+        return os.waitpid(pid, 0)[1]
+    signal.alarm(20)  # rather than for ever
+    right = [(Function(lambda a: ops.matmul(a, a))(x) == 256).all() for _ in range(20)]
+    os._exit(0 if all(right) else 1)
+
+
+def test_plans_of_one_arena_share_a_scratchpad():
+    arena, x = Arena(), np.ones(3)
+    step = traced(lambda a: a + 1.0, x)
+    plan = build(optimize(step.graph), LOWERINGS)
+    one, two = (Executor(plan, [], arena, 2, 1 << 18) for _ in range(2))
+    assert one._scratch is two._scratch

@@ -12,10 +12,6 @@ from uniflexflow._core.team cimport fill_team
 cnp.import_array()
 
 
-cdef extern from "stdlib.h" nogil:
-    void *aligned_alloc(size_t alignment, size_t size)
-
-
 cdef extern from "instruction.h" nogil:
     ctypedef struct full_instruction "uff_instruction":
         uff_tiled_op run
@@ -41,8 +37,8 @@ cdef class Program:
     table_size : int
     num_threads : int
         Slave cores of the team.
-    scratch_bytes : int
-        Scratchpad of each core.
+    scratch, scratch_bytes : int
+        Address and size of the first core's scratchpad; the others' follow it.
     """
 
     cdef full_instruction *instructions
@@ -54,25 +50,23 @@ cdef class Program:
     cdef readonly Py_ssize_t size
     cdef Py_ssize_t table_size
 
-    def __cinit__(self, list calls, Py_ssize_t table_size, int num_threads, size_t scratch_bytes):
+    def __cinit__(self, list calls, Py_ssize_t table_size, int num_threads, uintptr_t scratch,
+                  size_t scratch_bytes):
         cdef Py_ssize_t i, a = 0, k = 0, f = 0
         self.size = len(calls)
         self.table_size = table_size
         num_args = sum(len(c[1]) for c in calls)
         num_ints = sum(len(c[2]) for c in calls)
         num_floats = sum(len(c[3]) for c in calls)
-        scratch_bytes = (scratch_bytes + 4095) // 4096 * 4096
         self.instructions = <full_instruction *>calloc(self.size + 1, sizeof(full_instruction))
         self.table = <void **>calloc(table_size + 1, sizeof(void *))
         self.args = <int32_t *>calloc(num_args + 1, sizeof(int32_t))
         self.ints = <int64_t *>calloc(num_ints + 1, sizeof(int64_t))
         self.floats = <double *>calloc(num_floats + 1, sizeof(double))
-        cdef char *scratch = <char *>aligned_alloc(4096, scratch_bytes * num_threads)
-        self.team.scratch = scratch
         if (self.instructions == NULL or self.table == NULL or self.args == NULL
-                or self.ints == NULL or self.floats == NULL or self.team.scratch == NULL):
+                or self.ints == NULL or self.floats == NULL):
             raise MemoryError("no memory for the plan's instructions")
-        fill_team(&self.team, num_threads, scratch, scratch_bytes)
+        fill_team(&self.team, num_threads, <char *>scratch, scratch_bytes)
         for i, (function, args, ints, floats) in enumerate(calls):
             self.instructions[i].run = <uff_tiled_op><uintptr_t>function
             self.instructions[i].table = self.table
@@ -97,7 +91,6 @@ cdef class Program:
         free(self.args)
         free(self.ints)
         free(self.floats)
-        free(self.team.scratch)
 
     def set_address(self, Py_ssize_t place, uintptr_t address):
         """Say where the operand at a place of the table is."""

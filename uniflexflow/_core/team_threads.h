@@ -38,11 +38,11 @@ static void *uff_work(void *arg)
 
 static uff_pool uff_the_pool;
 
-/* A forked child has none of its parent's threads: its spawns run on the caller alone. */
+/* A forked child has none of its parent's threads: its spawns run on the caller alone, until
+ * it starts threads of its own. Those must not find a spawn that was under way at the fork. */
 static void uff_forget_workers(void)
 {
-    uff_the_pool.workers = 0;
-    uff_the_pool.busy = 0;
+    uff_the_pool = (uff_pool){.epoch = uff_the_pool.epoch};
 }
 
 /* Start threads until the process's pool has `workers` of them; return how many there are.

@@ -20,6 +20,7 @@ class Arena:
 
     def __init__(self) -> None:
         self.memory = np.empty(0, np.uint8)
+        self._scratch = np.empty(0, np.uint8)
 
     def require(self, nbytes: int) -> int:
         """Return the address of at least ``nbytes``; may move everything."""
@@ -28,11 +29,21 @@ class Arena:
             self.memory = aligned_empty(nbytes)
         return self.memory.ctypes.data
 
+    def scratch(self, nbytes: int) -> np.ndarray:
+        """Return memory for all slave cores' scratchpads; plans of one size share it."""
+        if self._scratch.nbytes != nbytes:
+            self._scratch = aligned_empty(nbytes, PAGE)
+        return self._scratch
 
-def aligned_empty(nbytes: int) -> np.ndarray:
+
+#: Scratchpads begin on one: no two cores then write to the same.
+PAGE = 4096
+
+
+def aligned_empty(nbytes: int, alignment: int = 64) -> np.ndarray:
     """Return bytes that start on a cache line; pages are touched when first used."""
-    raw = np.empty(nbytes + 64, np.uint8)
-    start = -raw.ctypes.data % 64
+    raw = np.empty(nbytes + alignment, np.uint8)
+    start = -raw.ctypes.data % alignment
     return raw[start : start + nbytes]
 
 
@@ -89,7 +100,10 @@ class Executor:
             else (0, (), (), ())
             for i in plan.instructions
         ]
-        self.program = Program(calls, len(plan.table), num_threads, scratch_bytes)
+        scratch_bytes = -(-scratch_bytes // PAGE) * PAGE
+        self._scratch = arena.scratch(scratch_bytes * num_threads)
+        address = self._scratch.ctypes.data
+        self.program = Program(calls, len(plan.table), num_threads, address, scratch_bytes)
         self._memory: np.ndarray | None = None  # what the program's addresses point into
         self._feeds: list[np.ndarray] = []
 
