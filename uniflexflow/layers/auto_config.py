@@ -74,11 +74,6 @@ def constructor_names(cls: type) -> list[str]:
     return names
 
 
-def accepts(cls: type, name: str) -> bool:
-    """Say whether a constructor takes an argument of this name."""
-    return name in constructor_names(cls)
-
-
 def config_arguments(layer: Any) -> dict[str, Any]:
     """Return the constructor arguments that make a layer like this one.
 

@@ -244,11 +244,6 @@ def model_from_json(json_string: str, custom_objects: dict[str, Any] | None = No
     return deserialize_keras_object(json.loads(json_string), custom_objects)
 
 
-def flat_names(structure: Any) -> list[str]:
-    """Return the keys of a dict in the order of its leaves; else nothing."""
-    return [str(k) for k in sorted(structure)] if isinstance(structure, dict) else []
-
-
 def check_structure(model: Model, inputs: Any, expected: Any) -> list[Any]:
     """Return the leaves of a model's inputs in the order of its own.
 

@@ -12,9 +12,6 @@ from uniflexflow.plan.plan import Instruction, Place, Plan
 
 Lowerings = Mapping[str, Callable[[Node], KernelCall]]
 
-#: Operations that only talk between ranks: they become instructions without a kernel.
-COLLECTIVES = ("reshard", "allreduce_start", "allreduce_wait")
-
 
 def _inplace(node: Node, call: KernelCall | None) -> tuple[tuple[int, int], ...]:
     """Return the pairs (output, input) that may share memory."""
