@@ -120,10 +120,8 @@ def schedule(fused: Graph, plain: Graph, comm: SerialCommunicator | None = None)
 
 def _message(node: Node) -> str:
     """Return what must be equal on all ranks of a communication."""
-    source = node.attrs.get("source")
-    shapes = [node.attrs["shape"]] if isinstance(source, Split) else [v.shape for v in node.inputs]
-    dtypes = [v.dtype for v in node.inputs]
-    return f"{node.op.name} {source} {node.attrs['axis'].name} {shapes} {dtypes}"
+    numbers = node.attrs.get("numbers", node.attrs.get("number"))
+    return f"{node.op.name} {numbers} on {node.attrs['axis'].name}"
 
 
 def local_graph(

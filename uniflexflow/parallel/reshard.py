@@ -30,7 +30,13 @@ def _needs_all_ranks(*_: Any, **attrs: Any) -> Any:
 
 
 def _reshard_infer(
-    x: TensorSpec, *, source: Layout, target: Layout, shape: tuple[int, ...], axis: MeshAxis
+    x: TensorSpec,
+    *,
+    source: Layout,
+    target: Layout,
+    shape: tuple[int, ...],
+    axis: MeshAxis,
+    number: int = 0,
 ) -> TensorSpec:
     if target != REPLICATE or not (source == PARTIAL or isinstance(source, Split)):
         raise ValueError(
@@ -74,12 +80,18 @@ RESHARD = OpDef(
 )
 
 
-def reshard(value: Value, source: Layout, shape: tuple[int, ...], axis: MeshAxis) -> Value:
-    """Make a tensor whole on every rank; ``shape`` is that of the whole."""
-    return apply(RESHARD, value, source=source, target=REPLICATE, shape=shape, axis=axis)
+def reshard(
+    value: Value, source: Layout, shape: tuple[int, ...], axis: MeshAxis, number: int = 0
+) -> Value:
+    """Make a tensor whole on every rank; ``shape`` is that of the whole.
+
+    ``number`` tells the messages of a mesh axis apart; it is the same on all ranks.
+    """
+    attrs = {"source": source, "target": REPLICATE, "shape": shape, "axis": axis}
+    return apply(RESHARD, value, **attrs, number=number)
 
 
-def _token(*xs: TensorSpec, axis: MeshAxis) -> TensorSpec:
+def _token(*xs: TensorSpec, axis: MeshAxis, numbers: tuple[int, ...] = ()) -> TensorSpec:
     if len({x.dtype for x in xs}) != 1:
         raise TypeError(f"allreduce_start: expected one dtype; received {[x.dtype for x in xs]}.")
     return TensorSpec((0,), "uint8")
@@ -90,7 +102,7 @@ def _token(*xs: TensorSpec, axis: MeshAxis) -> TensorSpec:
 ALLREDUCE_START = OpDef("allreduce_start", infer=_token, reference=_needs_all_ranks, gradient=None)
 ALLREDUCE_WAIT = OpDef(
     "allreduce_wait",
-    infer=lambda token, *xs, axis: xs if len(xs) > 1 else xs[0],
+    infer=lambda token, *xs, axis, numbers=(): xs if len(xs) > 1 else xs[0],
     reference=_needs_all_ranks,
     gradient=None,
 )

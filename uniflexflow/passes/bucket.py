@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 from uniflexflow.ir import CONSTANT, INPUT, Graph, Node, Value, apply, scope
 from uniflexflow.ops.registry import OPS
@@ -44,6 +45,11 @@ class _Bucket:
     @property
     def nbytes(self) -> int:
         return sum(node.inputs[0].spec.nbytes for node in self.members)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        numbers = tuple([node.attrs.get("number", 0) for node in self.members])
+        return {"axis": self.axis, "numbers": numbers}
 
 
 def bucket(graph: Graph, capacity: int = CAPACITY) -> Graph:
@@ -157,7 +163,7 @@ class _Scheduler:
             self.limit = self.capacity
         with scope(bucket.members[-1].scope):
             bucket.inputs = [self._own(node.inputs[0]) for node in bucket.members]
-            bucket.token = apply(ALLREDUCE_START, *bucket.inputs, axis=bucket.axis)
+            bucket.token = apply(ALLREDUCE_START, *bucket.inputs, **bucket.attrs)
         self.travelling.append(bucket)
 
     def _own(self, value: Value) -> Value:
@@ -173,7 +179,7 @@ class _Scheduler:
     def _wait(self, bucket: _Bucket) -> None:
         self.travelling.remove(bucket)
         with scope(bucket.members[-1].scope):
-            made = apply(ALLREDUCE_WAIT, bucket.token, *bucket.inputs, axis=bucket.axis)
+            made = apply(ALLREDUCE_WAIT, bucket.token, *bucket.inputs, **bucket.attrs)
         for node, value in zip(bucket.members, made if isinstance(made, tuple) else (made,)):
             self.env[node.outputs[0]] = value
             self._done(node)

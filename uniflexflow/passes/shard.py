@@ -94,6 +94,7 @@ class _Sharder:
         self.uneven = uneven
         self.layout: dict[Value, Layout] = {}  # global value -> how it is made
         self.local: dict[tuple[Value, Layout], Value] = {}  # its local versions
+        self.messages = 0
         self.batch = next(
             (n for v in graph.inputs if v in self.split_feeds for n in v.shape[:1]), 0
         )
@@ -288,7 +289,9 @@ class _Sharder:
 
     def _convert(self, value: Value, source: Layout, target: Layout, depth: int = 0) -> Value:
         if target == REPLICATE:
-            whole = reshard(self.local[value, source], source, value.shape, self.axis)
+            self.messages += 1
+            part = self.local[value, source]
+            whole = reshard(part, source, value.shape, self.axis, number=self.messages)
             whole.node.scope = value.node.scope
             return whole
         if not isinstance(target, Split):
