@@ -1,6 +1,6 @@
 /* float32 functions without branches, to be inlined in loops that the compiler turns into
  * vector code. Errors are the largest found over all exponents, in units in the last
- * place (ulp), against float64; tests/kernels/test_math.py holds them to it.
+ * place (ulp), against float64; tests/kernels/test_functions.py holds them to it.
  * Special values as in C: NaN, infinities, zeros with their sign, subnormal numbers. */
 #ifndef UFF_MATH_F32_H
 #define UFF_MATH_F32_H
@@ -140,7 +140,7 @@ UFF_FN float uff_erf_f32(float x)
     p = p * s - 0.0268542115f;
     p = p * s + 0.112835944f;
     p = p * s - 0.37612626f;
-    p = p * s + 1.12837911f;
+    p = p * s + 0.128379167f; /* the slope at 0, less 1: a rounded slope costs an ulp */
     float t = a > 4 ? 4 : a, tt = t * t;
     float u = -1.72853470e-5f * t + 3.83197126e-4f;
     float v = -3.88396438e-3f * t + 2.42546219e-2f;
@@ -151,7 +151,7 @@ UFF_FN float uff_erf_f32(float x)
     u = u * t - t;
     float big = 1 - uff_exp_f32(u);
     big = x != x ? x : big;
-    return a < 0.921875f ? x * p : copysignf(big, x);
+    return a < 0.921875f ? x * p + x : copysignf(big, x);
 }
 
 #endif

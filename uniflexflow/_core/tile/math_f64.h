@@ -146,7 +146,7 @@ UFF_FN double uff_erf_f64(double x)
     p = p * s - 0.026866170645076792;
     p = p * s + 0.11283791670954879;
     p = p * s - 0.37612638903183748;
-    p = p * s + 1.1283791670955126;
+    p = p * s + 0.12837916709551257; /* the slope at 0, less 1 */
     double t = a > 6 ? 6 : a, u = (t - 2) / (t + 2);
     double h = -4.215301054238321e-07;
     h = h * u - 5.3226968556557863e-07;
@@ -168,7 +168,7 @@ UFF_FN double uff_erf_f64(double x)
     h = h * u + 0.25539567631050575;
     double big = 1 - uff_exp_f64(-t * t) * h;
     big = x != x ? x : big;
-    return a < 1 ? x * p : copysign(big, x);
+    return a < 1 ? x * p + x : copysign(big, x);
 }
 
 /* Sine (shift 0) or cosine (shift 1) for |x| <= UFF_TRIG_LIMIT; 1.5 ulp. The angle is reduced
