@@ -1,0 +1,130 @@
+/* Gathered products, packing and gathering of panels. Elements are small whole numbers, so
+ * that every sum is exact. */
+#include "convolution.h"
+
+#include "check.h"
+
+#define COUNT(a) ((int)(sizeof(a) / sizeof((a)[0])))
+
+static const uff_convolution_kernels *k;
+
+static int lanes_of(int dtype)
+{
+    return dtype == UFF_F32_T ? k->lanes_f32 : k->lanes_f64;
+}
+
+static void fill(int dtype, void *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        check_put(dtype, x, i, check_whole(-8, 8));
+}
+
+/* `form`: 1 accumulate, 2 bias, 4 relu; accumulation and bias never meet. */
+static void check_product(int dtype, int64_t m, int64_t n, int64_t depth, int form)
+{
+    const int size = check_sizes[dtype], lanes = lanes_of(dtype);
+    const int64_t panels = (n + lanes - 1) / lanes, image = 400, ldc = n + 3;
+    char what[96];
+    snprintf(what, sizeof what, "product of %s, %lld x %lld x %lld, form %d", check_names[dtype],
+             (long long)m, (long long)n, (long long)depth, form);
+    void *a = check_room(image * size, size), *b = check_room(depth * panels * lanes * size, size);
+    void *c = check_room((m * ldc + 1) * size, 3 * size), *before = check_room((m * ldc + 1) * size, 0);
+    void *bias = check_room(n * size, size);
+    int64_t rows[40], places[40];
+    int32_t cols[40];
+    fill(dtype, a, image), fill(dtype, b, depth * panels * lanes);
+    fill(dtype, c, m * ldc + 1), fill(dtype, bias, n);
+    if (m * n * depth > 50) /* relu keeps a NaN */
+        check_put(dtype, a, check_whole(0, image - 1), NAN);
+    memcpy(before, c, (m * ldc + 1) * size);
+    for (int64_t i = 0; i < m; i++) {
+        rows[i] = check_whole(0, 199);
+        places[i] = (m - 1 - i) * ldc; /* in any order */
+    }
+    for (int64_t q = 0; q < depth; q++)
+        cols[q] = (int32_t)check_whole(0, 200);
+    uff_gathered_product p = {
+        .m = m, .n = n, .k = depth, .a = a, .rows = rows, .cols = cols, .b = b, .b_step = lanes,
+        .b_panel = depth * lanes, .c = c, .places = places, .bias = form & 2 ? bias : NULL,
+        .accumulate = form & 1, .relu = form >> 2,
+    };
+    (dtype == UFF_F32_T ? k->product_f32 : k->product_f64)(&p);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < ldc; j++) {
+            const int64_t at = places[i] + j;
+            number want = check_get(dtype, before, at);
+            if (j < n) {
+                want = form & 1 ? want : form & 2 ? check_get(dtype, bias, j) : 0;
+                for (int64_t q = 0; q < depth; q++)
+                    want += check_get(dtype, a, rows[i] + cols[q]) *
+                            check_get(dtype, b, (j / lanes * depth + q) * lanes + j % lanes);
+                want = form & 4 && want < 0 ? 0 : want;
+            }
+            check_close(what, i * ldc + j, check_get(dtype, c, at), want, 0);
+        }
+    check_leave(what, a), check_leave(what, b), check_leave(what, c);
+    check_leave(what, before), check_leave(what, bias);
+}
+
+static void check_pack(int dtype, int64_t depth, int64_t n, int turned)
+{
+    const int size = check_sizes[dtype], lanes = lanes_of(dtype);
+    const int64_t k_step = turned ? 1 : n + 1, n_step = turned ? depth + 1 : 1;
+    void *src = check_room((depth + 1) * (n + 1) * size, size);
+    void *dst = check_room(depth * lanes * size, size);
+    fill(dtype, src, (depth + 1) * (n + 1));
+    (dtype == UFF_F32_T ? k->pack_f32 : k->pack_f64)(depth, n, src, k_step, n_step, dst);
+    for (int64_t q = 0; q < depth; q++)
+        for (int64_t j = 0; j < lanes; j++)
+            check_close("pack", q * lanes + j, check_get(dtype, dst, q * lanes + j),
+                        j < n ? check_get(dtype, src, q * k_step + j * n_step) : 0, 0);
+    check_leave("pack", src), check_leave("pack", dst);
+}
+
+static void check_gather(int dtype, int64_t depth, int64_t n)
+{
+    const int size = check_sizes[dtype], lanes = lanes_of(dtype);
+    const int64_t panels = (n + lanes - 1) / lanes;
+    int64_t places[40];
+    void *src = check_room((100 + n) * size, size);
+    void *dst = check_room(panels * depth * lanes * size, size);
+    fill(dtype, src, 100 + n);
+    for (int64_t q = 0; q < depth; q++)
+        places[q] = check_whole(0, 100);
+    (dtype == UFF_F32_T ? k->gather_f32 : k->gather_f64)(depth, n, src, places, dst);
+    for (int64_t q = 0; q < depth; q++)
+        for (int64_t j = 0; j < panels * lanes; j++)
+            check_close("gather", q * panels * lanes + j,
+                        check_get(dtype, dst, (j / lanes * depth + q) * lanes + j % lanes),
+                        j < n ? check_get(dtype, src, places[q] + j) : 0, 0);
+    check_leave("gather", src), check_leave("gather", dst);
+}
+
+void UFF_FILL(convolution)(uff_kernels *kernels);
+
+int main(void)
+{
+    const int64_t depths[] = {0, 1, 5, 33};
+    uff_kernels kernels;
+    UFF_FILL(convolution)(&kernels);
+    k = kernels.convolution;
+    for (int dtype = 0; dtype <= UFF_F64_T; dtype++) {
+        const int64_t lanes = lanes_of(dtype), half = lanes / 2;
+        const int64_t widths[] = {1, half - 1, half, half + 1, lanes - 1, lanes, lanes + 1,
+                                  lanes + half, 2 * lanes, 2 * lanes + 1};
+        for (int w = 0; w < COUNT(widths); w++)
+            for (int d = 0; d < COUNT(depths); d++) {
+                const int64_t n = widths[w], depth = depths[d];
+                for (int64_t m = 0; m <= 31; m += m < 17 ? 1 : 3)
+                    for (int form = 0; form < 8; form++)
+                        if ((form & 3) != 3 && ((m + form) % 3 == 0 || depth == 5))
+                            check_product(dtype, m, n, depth, form);
+                if (n <= lanes) {
+                    check_pack(dtype, depth, n, 0);
+                    check_pack(dtype, depth, n, 1);
+                }
+                check_gather(dtype, depth, n);
+            }
+    }
+    return check_report("convolution");
+}
