@@ -235,3 +235,33 @@ def test_a_rank_without_rows_sends_the_messages_in_the_order_of_the_others(
     launcher.check(size, LAST_BATCH_OF_ONE, str(tmp_path / "shared.npy"))
     alone, shared = np.load(tmp_path / "alone.npy"), np.load(tmp_path / "shared.npy")
     np.testing.assert_allclose(shared, alone, rtol=1e-12)
+
+
+OTHER_DATA = (
+    HEAD
+    + """
+    model = uff.Sequential([layers.Input((4,)), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    n, epochs = (9, 2) if comm.rank else (20, 2)
+    if sys.argv[1] == "epochs":
+        n, epochs = 20, 1 + comm.rank
+    x, y = np.ones((n, 4)), np.ones((n, 1))
+    if sys.argv[1] == "predict":
+        model.predict(x, verbose=0)
+    else:
+        model.fit(x, y, batch_size=4, epochs=epochs, verbose=0)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "case, message",
+    [
+        ("data", "fit: the data differs between ranks: rank 0 has arrays of the shapes [(20, 4)"),
+        ("predict", "predict: the data differs between ranks"),
+        ("epochs", "fit: the length of training differs between ranks: rank 0 has epochs=1"),
+    ],
+)
+def test_ranks_that_are_given_other_data_end_with_an_error(launcher, case, message):
+    outcome = launcher.run(2, OTHER_DATA, case)
+    assert outcome.code != 0 and message in outcome.err, outcome.text

@@ -75,6 +75,12 @@ class ArraySource:
             None if part is None else as_arrays(part, where) for part in (x, y, sample_weight)
         )
         self.num_samples = check_cardinality(x, y, sample_weight)
+        if not self.num_samples:
+            shapes = [tuple(a.shape) for a in tree.flatten((x, y)) if a is not None]
+            raise ValueError(
+                f"{where}: the data has no samples; received arrays of the shapes {shapes}, "
+                "expected a first axis of 1 or more."
+            )
         if class_weight is not None:
             if sample_weight is not None:
                 raise ValueError("You cannot `class_weight` and `sample_weight` at the same time.")
@@ -99,6 +105,13 @@ class ArraySource:
         """Return the key of the first batch: its global size."""
         lo, hi = self.sampler.batch(0)
         return hi - lo
+
+    def describe(self) -> str:
+        """Return what must be the same on all ranks."""
+        shapes = [(self.num_samples, *c.row_shape) for c in self._flat]
+        dtypes = [str(c.dtype) for c in self._flat]
+        order = f"batch_size={self.sampler.batch_size}, shuffle={self.sampler.shuffle}"
+        return f"arrays of the shapes {shapes} and dtypes {dtypes}, {order}"
 
     def specs(self, key: int) -> Any:
         """Return a batch's structure with the global TensorSpecs for its arrays."""

@@ -102,6 +102,11 @@ class BatchSource:
                 )
         return self._feed(self._peeked)[1]
 
+    def describe(self) -> str:
+        """Return what must be the same on all ranks."""
+        kind = type(self._batches).__name__
+        return f"a {kind} of {self.num_batches or 'unknown'} batches, shuffle={self._shuffle}"
+
     def specs(self, key: Any) -> Any:
         """Return a batch's structure with the global TensorSpecs for its arrays."""
         return self._specs[key]

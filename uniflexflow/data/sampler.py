@@ -42,7 +42,8 @@ class Sampler:
     """
 
     def __init__(self, num_samples: int, batch_size: int, shuffle: Any, seed: int):
-        if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
+        whole = isinstance(batch_size, (int, np.integer)) and not isinstance(batch_size, bool)
+        if not whole or batch_size < 1:
             raise ValueError(f"`batch_size` must be a positive integer; received {batch_size!r}.")
         if shuffle not in (True, False, "batch"):
             raise ValueError(f"`shuffle` must be True, False or 'batch'; received {shuffle!r}.")

@@ -201,6 +201,29 @@ def require_same(graph: Graph, strategy: Strategy, comm: SerialCommunicator) -> 
             raise ValueError(_difference(graph, every[0], others, rank))
 
 
+def require_equal(what: str, mine: str, comm: SerialCommunicator | None = None) -> None:
+    """Check that all ranks have the same text; where they don't, some would wait for ever.
+
+    Raises
+    ------
+    ValueError
+        On every rank, with the first two texts that differ.
+    """
+    comm = comm or world()
+    if comm.size == 1:
+        return
+    digest = hashlib.blake2b(mine.encode(), digest_size=8).digest()
+    every = comm.allgather(np.frombuffer(digest, np.int64), what=f"check of {what}")
+    if (every == every[0]).all():
+        return
+    texts = comm.gather_objects(mine)
+    rank = next(r for r, text in enumerate(texts) if text != texts[0])
+    raise ValueError(
+        f"{what} differs between ranks: rank 0 has {texts[0]}; rank {rank} has {texts[rank]}. "
+        "Every rank must be given the same: all the data, of which it takes its rows itself."
+    )
+
+
 def _variables(graph: Graph) -> list[str]:
     return [
         f"variable {v.node.attrs['name']!r}: {v.dtype}, shape {v.shape}"

@@ -23,7 +23,9 @@ from uniflexflow.data import (
 )
 from uniflexflow.ops.dtypes import floatx
 from uniflexflow.parallel import world
+from uniflexflow.parallel.distribute import require_equal
 from uniflexflow.training import loop, memory
+from uniflexflow.training.arguments import check_class_weight, check_count, check_validation
 from uniflexflow.training.fit_run import FitRun
 from uniflexflow.training.steps import TrainingSteps
 
@@ -56,7 +58,9 @@ class Trainer(TrainingSteps):
         comm = world()
         mesh = self._distribution.mesh_for(comm.size)
         axis = mesh.axis(self._distribution.batch_axis, comm.rank)
-        return make_source(
+        if "class_weight" in how:
+            how["class_weight"] = check_class_weight(how["class_weight"])
+        source = make_source(
             x,
             y,
             sample_weight,
@@ -66,6 +70,9 @@ class Trainer(TrainingSteps):
             size=axis.size,
             **how,
         )
+        if comm.size > 1:
+            require_equal(f"{where}: the data", source.describe())
+        return source
 
     # -- fit ---------------------------------------------------------------------------
 
@@ -124,7 +131,15 @@ class Trainer(TrainingSteps):
         History
         """
         compiled = self._require_compiled("fit")
-        epochs = limits.limited_epochs(epochs)
+        epochs = limits.limited_epochs(check_count("fit", "epochs", epochs))
+        initial_epoch = check_count("fit", "initial_epoch", initial_epoch)
+        check_validation(
+            validation_split,
+            validation_data,
+            validation_freq,
+            validation_steps=validation_steps,
+            validation_batch_size=validation_batch_size,
+        )
         steps_per_epoch = limits.limited_steps(steps_per_epoch)
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split_validation(
@@ -149,6 +164,11 @@ class Trainer(TrainingSteps):
                 validation_data, validation_batch_size or batch_size, validation_steps
             )
         data = Epochs(source, steps_per_epoch, initial_epoch)
+        require_equal(
+            "fit: the length of training",
+            f"epochs={epochs}, initial_epoch={initial_epoch}, steps_per_epoch={steps_per_epoch}, "
+            f"validation of {validation and validation.steps} steps at {validation_freq!r}",
+        )
         run = FitRun(
             self,
             data,

@@ -1,0 +1,52 @@
+"""What ``fit`` and its kin are told wrongly is refused, by name, before anything is trained."""
+
+import numpy as np
+import pytest
+
+import uniflexflow as uff
+from uniflexflow import layers
+
+X, Y = np.ones((6, 3), "float32"), np.ones((6, 1), "float32")
+
+
+@pytest.fixture
+def model():
+    model = uff.Sequential([layers.Input((3,)), layers.Dense(1, name="head")])
+    model.compile("sgd", "mse")
+    return model
+
+
+FIT = {
+    "a negative number of epochs": ({"epochs": -1}, "`epochs`"),
+    "a broken number of epochs": ({"epochs": 1.5}, "`epochs`"),
+    "no number of epochs": ({"epochs": None}, "`epochs`"),
+    "a negative first epoch": ({"initial_epoch": -1}, "`initial_epoch`"),
+    "a batch size that is no number": ({"batch_size": True}, "`batch_size`"),
+    "a split that is text": ({"validation_split": "a"}, "`validation_split`"),
+    "a frequency that is text": (
+        {"validation_data": (X, Y), "validation_freq": "a"},
+        "`validation_freq`",
+    ),
+    "steps of no validation": ({"validation_steps": 3}, "nothing to validate on"),
+    "batches of no validation": ({"validation_batch_size": 3}, "nothing to validate on"),
+    "weights of classes as a list": ({"class_weight": [1, 2]}, "`class_weight` must be a dict"),
+    "weights of classes by a word": ({"class_weight": "balanced"}, "`class_weight` must be"),
+}
+
+
+@pytest.mark.parametrize("case", FIT)
+def test_fit_refuses(model, case):
+    arguments, message = FIT[case]
+    before = model.get_weights()
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y, verbose=0, **arguments)
+    np.testing.assert_array_equal(model.get_weights()[0], before[0])
+
+
+@pytest.mark.parametrize(
+    "method", ["fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch"]
+)
+def test_arrays_without_samples_are_refused(model, method):
+    data = (X[:0],) if "predict" in method else (X[:0], Y[:0])
+    with pytest.raises(ValueError, match=r"no samples; received arrays of the shapes \[\(0, 3\)"):
+        getattr(model, method)(*data)
