@@ -1,11 +1,14 @@
 """Which dtype comes out: tensors meet by NumPy's rule, floats win, numbers are weak."""
 
+import operator
+
 import numpy as np
 import pytest
 
-from uniflexflow import ops
+from uniflexflow import KerasTensor, ops
 from uniflexflow.compiler import Function
 from uniflexflow.ops import dtypes
+from uniflexflow.ops.variable import Variable
 
 
 def one(dtype):
@@ -136,3 +139,15 @@ def test_primitives_refuse_wrong_dtypes(row, dtype, message):
 
     with pytest.raises(TypeError, match=message):
         row(OPS).infer(TensorSpec((2,), dtype))
+
+
+@pytest.mark.parametrize("other", [0, 1.0, np.float32(2), np.zeros(2)])
+@pytest.mark.parametrize("tensor", [Variable(np.zeros(2)), KerasTensor((2,))])
+def test_equality_with_numbers_is_no_silent_false(tensor, other):
+    assert tensor == tensor  # one object
+    assert len({tensor, KerasTensor((2,))}) == 2
+    for compare in (operator.eq, operator.ne):
+        with pytest.raises(TypeError, match=r"use uff\.ops\.equal"):
+            compare(tensor, other)
+    with pytest.raises(TypeError, match=r"use uff\.ops\.equal"):
+        Function(lambda x: ops.where(x == other, 1.0, 0.0))(np.zeros(2))

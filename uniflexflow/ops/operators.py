@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from uniflexflow.ir import Value
 from uniflexflow.ops import contraction, elementwise, slicing
 from uniflexflow.ops.symbolic import KerasTensor
@@ -28,7 +30,16 @@ _COMPARISON = {
     "gt": elementwise.greater,
     "ge": elementwise.greater_equal,
 }
-# == stays identity for Values and Variables, which are keys of dicts; use ops.equal.
+
+
+def _equal(self: Any, other: Any) -> Any:
+    """``==`` stays identity, as tensors are keys of dicts; with numbers it would say False."""
+    if isinstance(other, (int, float, np.generic, np.ndarray)):
+        raise TypeError(
+            f"{self!r} == {other!r}: `==` and `!=` don't compare the elements of a tensor; use "
+            "uff.ops.equal and uff.ops.not_equal."
+        )
+    return NotImplemented
 
 
 def _method(fn: Callable[..., Any], name: str, swap: bool = False) -> Callable[..., Any]:
@@ -46,6 +57,7 @@ def install(cls: type) -> None:
         setattr(cls, f"__r{name}__", _method(fn, f"__r{name}__", swap=True))
     for name, fn in _COMPARISON.items():
         setattr(cls, f"__{name}__", _method(fn, f"__{name}__"))
+    cls.__eq__ = _equal
     cls.__neg__ = lambda self: elementwise.negative(self)
     cls.__abs__ = lambda self: elementwise.abs(self)
     cls.__invert__ = lambda self: elementwise.logical_not(self)
