@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from uniflexflow import datasets
-from uniflexflow.datasets import fashion_mnist, files, npz
+from uniflexflow.datasets import fashion_mnist, files, npz, word_sequences
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
@@ -117,6 +117,12 @@ def test_imdb_options(tmp_path, monkeypatch):
     assert {w for row in x for w in row} == {1, 4, 5, 6, 7, 8, 2}  # 9 and above became 2
     with pytest.raises(ValueError, match="maxlen"):
         datasets.imdb.load_data(path=str(tmp_path), maxlen=1)
+
+
+def test_rows_of_one_length_stay_lists():
+    rows = word_sequences.as_object_array([[1, 2], [3, 4]])
+    assert rows.shape == (2,)
+    assert rows.tolist() == [[1, 2], [3, 4]]
 
 
 def test_reuters_split(tmp_path, monkeypatch):

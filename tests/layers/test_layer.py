@@ -303,3 +303,10 @@ def test_unhonoured_arguments_raise():
     ):
         with pytest.raises(ValueError, match="not supported|can't be honoured"):
             make()
+
+
+def test_upsampling_takes_two_sizes():
+    with pytest.raises(
+        ValueError, match=r"one integer or two; received \(2, 2, 2\)"
+    ):
+        layers.UpSampling2D((2, 2, 2))

@@ -50,5 +50,6 @@ def limit_words(rows: list[list[int]], options: WordOptions) -> list[list[int]]:
 def as_object_array(rows: list[list[int]]) -> np.ndarray:
     """Return ragged rows as an array of lists."""
     out = np.empty(len(rows), dtype=object)
-    out[:] = rows
+    for i, row in enumerate(rows):  # of one length, NumPy would take them for a matrix
+        out[i] = row
     return out

@@ -267,6 +267,8 @@ class UpSampling2D(Layer):
         self.size = (size, size) if isinstance(size, int) else tuple(size)
         for n in self.size:
             positive("UpSampling2D", "size", n)
+        if len(self.size) != 2:
+            raise ValueError(f"UpSampling2D: `size` must be one integer or two; received {size!r}.")
         if interpolation != "nearest":
             raise ValueError(
                 f"UpSampling2D: interpolation={interpolation!r} is not supported; expected "
