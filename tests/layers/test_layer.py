@@ -306,7 +306,11 @@ def test_unhonoured_arguments_raise():
 
 
 def test_upsampling_takes_two_sizes():
-    with pytest.raises(
-        ValueError, match=r"one integer or two; received \(2, 2, 2\)"
-    ):
+    with pytest.raises(ValueError, match=r"one integer or two; received \(2, 2, 2\)"):
         layers.UpSampling2D((2, 2, 2))
+
+
+def test_an_input_may_be_given_its_placeholder():
+    placeholder = uff.KerasTensor((None, 2), "float64")
+    assert uff.Input(tensor=placeholder) is placeholder
+    assert uff.Model(placeholder, layers.Dense(3)(placeholder)).output_shape == (None, 3)

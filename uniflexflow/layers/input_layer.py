@@ -62,7 +62,9 @@ class InputLayer(Layer):
         self._dtype = canonical_dtype(dtype or floatx())
         self.autocast = False
         self.built = True
-        tensor = input_tensor or KerasTensor(self.batch_shape, self._dtype, self.name)
+        tensor = input_tensor
+        if tensor is None:
+            tensor = KerasTensor(self.batch_shape, self._dtype, self.name)
         self._inbound_nodes.append(CallNode(self, (), {}, tensor))
 
     @property
