@@ -50,3 +50,38 @@ def test_arrays_without_samples_are_refused(model, method):
     data = (X[:0],) if "predict" in method else (X[:0], Y[:0])
     with pytest.raises(ValueError, match=r"no samples; received arrays of the shapes \[\(0, 3\)"):
         getattr(model, method)(*data)
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (6, 1, 2)])
+def test_targets_that_predictions_would_be_broadcast_to_are_refused(model, shape):
+    with pytest.raises(ValueError, match=rf"targets have the shape \(6, {shape[1]}.*\(6, 1\)"):
+        model.fit(X, np.ones(shape), verbose=0)
+
+
+def test_a_loss_of_the_users_own_takes_any_targets(model):
+    model.compile("sgd", lambda y, p: uff.ops.mean(uff.ops.abs(y[:, :1] - p), axis=-1))
+    model.fit(X, np.ones((6, 3)), verbose=0)
+
+
+@pytest.mark.parametrize("trained_before", [False, True])
+def test_missing_targets_are_missed_by_name(model, trained_before):
+    if trained_before:
+        model.fit(X, Y, verbose=0)
+    with pytest.raises(ValueError, match="output 'head' has a loss .'mse'. but no targets"):
+        model.fit(X, verbose=0)
+    with pytest.raises(ValueError, match="output 'head' has a loss .'mse'. but no targets"):
+        model.fit(X, Y, validation_data=X, verbose=0)
+
+
+def test_weights_that_fit_no_loss_are_refused(model):
+    with pytest.raises(ValueError, match=r"`sample_weight` of shape \(6, 4\) doesn't fit"):
+        model.fit(X, Y, sample_weight=np.ones((6, 4)), verbose=0)
+
+
+@pytest.mark.parametrize("steps", [4, 6])
+def test_one_weight_per_sample_weights_all_its_steps(steps):
+    rng = np.random.default_rng(0)
+    y, p, w = rng.random((6, steps, 2)), rng.random((6, steps, 2)), rng.random(6)
+    loss = uff.losses.MeanSquaredError(dtype="float64")
+    expected = np.mean(w[:, None] * np.mean((y - p) ** 2, axis=-1))
+    np.testing.assert_allclose(loss(y, p, sample_weight=w), expected, rtol=1e-12)

@@ -97,6 +97,26 @@ def apply_mask(sample_weight: Any, mask: Any, dtype: str, reduction: str | None)
     return sample_weight * weight
 
 
+def fit_weights(weight: Any, shape: tuple[int, ...]) -> Any:
+    """Return weights that broadcast to values of a shape; one per sample goes by samples.
+
+    Raises
+    ------
+    ValueError
+        If they don't fit.
+    """
+    given = tuple(weight.shape)
+    if len(given) == 1 < len(shape) and given[0] == shape[0]:
+        return ops.reshape(weight, (*given, *[1] * (len(shape) - 1)))
+    padded = (1,) * (len(shape) - len(given)) + given
+    if len(padded) > len(shape) or any(w not in (1, n) for w, n in zip(padded, shape)):
+        raise ValueError(
+            f"`sample_weight` of shape {given} doesn't fit the losses of shape {shape}; expected "
+            f"one weight per sample, {shape[:1]}, or one per loss."
+        )
+    return weight
+
+
 def reduce_values(values: Any, sample_weight: Any, reduction: str | None) -> Any:
     """Reduce weighted values to a scalar, or leave them."""
     shape = tuple(values.shape)
@@ -125,7 +145,7 @@ def reduce_weighted_values(
     values : array_like
         (batch,) or (batch, steps...)
     sample_weight : array_like, optional
-        Same shape as ``values``, or fewer axes if it fits by broadcasting.
+        Same shape as ``values``, or (batch,), or what fits by broadcasting.
     mask : array_like, optional
         True where an entry counts.
     reduction : str, optional
@@ -145,6 +165,7 @@ def reduce_weighted_values(
     sample_weight = apply_mask(sample_weight, mask, dtype, reduction)
     if sample_weight is not None:
         values, sample_weight = squeeze_or_expand_to_same_rank(values, sample_weight)
+        sample_weight = fit_weights(sample_weight, tuple(values.shape))
         values = values * sample_weight
     return reduce_values(values, sample_weight, reduction)
 

@@ -72,11 +72,6 @@ class CompileLoss:
         built = []
         for entry, t, p in zip(entries, y_true, y_pred):
             several = entry if isinstance(entry, (list, tuple)) else [entry]
-            if t is None and any(e is not None for e in several):
-                raise ValueError(
-                    f"The output has a loss ({entry!r}) but no targets: pass `y` for each of "
-                    f"the outputs {self._names} that have a loss."
-                )
             built.append([resolve_loss(e, t, p) for e in several if e is not None])
         self._losses = built
         weights = self._loss_weights
@@ -112,6 +107,12 @@ class CompileLoss:
             weights = [sample_weight] * len(names)
         else:
             weights = per_output(sample_weight, names, "sample_weight", wanted)
+        for name, entry, target in zip(names, entries, targets):
+            if entry is not None and target is None:
+                raise ValueError(
+                    f"The output {name!r} has a loss ({entry!r}) but no targets: pass `y` for "
+                    f"each of the outputs {names} that have a loss."
+                )
         if self._losses is None:
             self._build(targets, preds, entries)
         total = None
@@ -121,6 +122,7 @@ class CompileLoss:
                 continue
             value = None
             for loss in several:
+                _check_target(loss, t, p)
                 part = loss(t, p, sample_weight=w)
                 if part.shape != ():
                     part = ops.sum(part)
@@ -131,3 +133,21 @@ class CompileLoss:
                 value = value * loss_weight
             total = value if total is None else total + value
         return total
+
+
+def _check_target(loss: losses.Loss, y_true: Any, y_pred: Any) -> None:
+    """Refuse targets to which the predictions would be broadcast: it is never meant.
+
+    Not for a loss of the user's own, whose targets may hold anything.
+    """
+    maker = getattr(loss, "fn", type(loss))
+    if not getattr(maker, "__module__", "").startswith("uniflexflow."):
+        return
+    true, pred = tuple(getattr(y_true, "shape", ())), tuple(y_pred.shape)
+    if len(true) > len(pred) + (true[-1:] == (1,)) or (
+        len(true) == len(pred) > 0 and true[-1] != pred[-1] and pred[-1] == 1
+    ):
+        raise ValueError(
+            f"The targets have the shape {true}, the outputs {pred}; expected targets of the "
+            "outputs' shape, or without their last axis. Check `y`, or the last layer's size."
+        )
