@@ -1,8 +1,8 @@
 #!/bin/sh
 # Compile the tile kernels for AArch64 and run the check programs beside this script under
-# QEMU: tests/kernels/aarch64/run.sh [family ...], by default all families. CC, EMULATOR and
-# ISA may name others; an empty EMULATOR runs the programs as they are. BUILD is the folder
-# for objects.
+# QEMU: tests/kernels/aarch64/run.sh [family ...], by default all families. CC, ISA, OPTIMISE
+# and EMULATOR may be others; an empty EMULATOR runs the programs as they are. BUILD is the
+# folder for objects.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,6 +11,7 @@ build=${BUILD:-$here/../../../build/aarch64}
 CC=${CC:-aarch64-linux-gnu-gcc}
 EMULATOR=${EMULATOR-qemu-aarch64}
 ISA=${ISA:-neon}
+OPTIMISE=${OPTIMISE:--O3}
 
 for tool in "$CC" $EMULATOR; do
     if ! command -v "${tool%% *}" >/dev/null; then
@@ -21,7 +22,7 @@ done
 
 flags="-std=gnu11 -Wall -fno-math-errno -DUFF_ISA=$ISA -I$tile -I$tile/.. -Wno-psabi"
 # as setup.py compiles kernels; what they are compared with is not made of vectors
-kernel_flags="-O3 -ffp-contract=fast -fno-trapping-math"
+kernel_flags="$OPTIMISE -ffp-contract=fast -fno-trapping-math"
 check_flags="-O1 -ffp-contract=off"
 mkdir -p "$build"
 newest_header=$(ls -t "$tile"/*.h "$here"/*.h "$here/run.sh" | head -n 1)
