@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import inspect
+import os
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -12,7 +13,10 @@ def _site():
     """Return the site's own list of namespaces, and how it finds their names."""
     tree = (ROOT / "docs" / "conf.py").read_text().partition("ApiPages(DOCS")[0]
     scope = {"__file__": str(ROOT / "docs" / "conf.py"), "__name__": "conf"}
+    before = dict(os.environ)  # the site's settings are not those of other tests
     exec(compile(tree, "docs/conf.py", "exec"), scope)
+    os.environ.clear()
+    os.environ.update(before)
     return scope
 
 

@@ -9,6 +9,12 @@ from uniflexflow import ops
 from uniflexflow.ir import OpDef, apply
 
 
+@pytest.fixture(autouse=True)
+def on_references(monkeypatch):
+    """The rows made here have no kernel."""
+    monkeypatch.setenv("UNIFLEXFLOW_EXECUTOR", "reference")
+
+
 def op_with(gradient):
     return OpDef("test_square", infer=lambda x: x, reference=np.square, gradient=gradient)
 
