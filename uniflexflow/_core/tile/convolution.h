@@ -20,7 +20,7 @@ typedef struct {
     int64_t b_panel; /* from one panel to the next */
     void *c;
     const int64_t *places;
-    const void *bias; /* n elements added at the write-back, or NULL */
+    const void *bias; /* n elements added to each row, or NULL; not read if `accumulate` */
     int accumulate;   /* C += instead of C = */
     int relu;         /* negative results become 0 */
 } uff_gathered_product;

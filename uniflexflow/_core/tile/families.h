@@ -18,6 +18,8 @@
  *                 void (*scale_f32)(int64_t n, float a, float *x) noexcept nogil
  *             const uff_foo_kernels *uff_foo(const uff_kernels *k) noexcept
  *     and call `uff_foo(kernels).scale_f32(...)`: `kernels` is the table in use.
+ *  5. tests/kernels/aarch64/check_foo.c: each function against a plain loop, on sizes about
+ *     the vector width and starts off alignment; a test demands the file.
  */
 #ifndef UFF_FAMILIES_H
 #define UFF_FAMILIES_H
