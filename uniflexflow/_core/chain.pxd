@@ -16,9 +16,9 @@ cdef enum:
 cdef inline void run_steps(const int64_t *steps, int64_t count, void **registers,
                            int64_t n) noexcept nogil:
     """Run ``count`` steps on tiles of ``n`` elements."""
-    cdef int64_t i
+    cdef int64_t _
     cdef const int64_t *s = steps
-    for i in range(count):
+    for _ in range(count):
         (<uff_tile_fn><size_t>s[0])(registers[s[1]], registers[s[2]], registers[s[3]],
                                     registers[s[4]], n)
         s += STEP_INTS

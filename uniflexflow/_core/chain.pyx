@@ -399,7 +399,8 @@ def lower_reduce(node):
         chunk_tiles = -(-tiles // chunks)
     chunks = max(1, -(-tiles // max(1, chunk_tiles)))
     head = [<size_t>reducer, out.itemsize, out.size, chunks, chunk_tiles, kept[-2], kept[-1],
-            1 + len(inputs), ints[12], outer, shared, *[s if k else 0 for s, k in zip(strides, kept)]]
+            1 + len(inputs), ints[12], outer, shared,
+            *[s if k else 0 for s, k in zip(strides, kept)]]
     name = "chain_" + "_".join([step[0] for step in attrs["program"]]) + f"_{attrs['kind']}"
     return KernelCall(name, <size_t>&run_chain_reduce, (*head, *ints),
                       workspace=max(1, (1 if shared else chunks) * out.size * reducer.acc_size),

@@ -10,7 +10,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_take, uff_team,
+    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_take,
+    uff_team,
 )
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 from uniflexflow._core.window cimport Window, add_parts, even, parts
@@ -282,12 +283,12 @@ cdef void place_pixels(int64_t *rows, int64_t *places, int64_t images, int64_t n
                        int64_t columns, int64_t image_step, int64_t row_step, int64_t column_step,
                        int64_t y_image, int64_t y_row, int64_t y_column) noexcept nogil:
     """Where each result's window begins in the tile, and where the result is written."""
-    cdef int64_t n, r, c, i = 0, at, to
+    cdef int64_t n, r, _, i = 0, at, to
     for n in range(images):
         for r in range(num_rows):
             at = n * image_step + r * row_step
             to = n * y_image + r * y_row
-            for c in range(columns):
+            for _ in range(columns):
                 rows[i] = at
                 places[i] = to
                 at += column_step
@@ -326,7 +327,7 @@ cdef struct Block:
 cdef void copy_block(const char *x, int64_t size, int64_t height, int64_t width, int64_t channels,
                      const Block *b, int64_t length, int64_t pitch, char *tile) noexcept nogil:
     """Copy a block, ``length`` elements of each pixel, ``pitch`` apart; outside is 0."""
-    cdef int64_t n, r, c, row, nbytes = length * size, step = b.column_step
+    cdef int64_t n, r, _, row, nbytes = length * size, step = b.column_step
     cdef int64_t before = min(parts(-b.column0, step), b.wide) if b.column0 < 0 else 0
     cdef int64_t end = min(parts(width - b.column0, step), b.wide) if b.column0 < width else 0
     cdef bint joined = length == channels and step == 1 and pitch == length
@@ -345,7 +346,7 @@ cdef void copy_block(const char *x, int64_t size, int64_t height, int64_t width,
                 memcpy(tile, src, (end - before) * nbytes)
                 tile += (end - before) * nbytes
             else:
-                for c in range(before, end):
+                for _ in range(before, end):
                     memcpy(tile, src, nbytes)
                     tile += pitch * size
                     src += step * channels * size
@@ -534,7 +535,8 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
 
 
 def _lanes(itemsize):
-    return uff_convolution(kernels).lanes_f32 if itemsize == 4 else uff_convolution(kernels).lanes_f64
+    cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
+    return tile.lanes_f32 if itemsize == 4 else tile.lanes_f64
 
 
 def _is_depthwise(groups, channels):

@@ -23,7 +23,8 @@ cdef extern from "slave.h" nogil:
     ctypedef void (*uff_slave_fn)(uff_slave *, void *) noexcept nogil
 
     void uff_spawn(const uff_team *team, int64_t count, uff_slave_fn fn, void *arg) noexcept
-    void uff_spawn_together(const uff_team *team, int64_t count, uff_slave_fn fn, void *arg) noexcept
+    void uff_spawn_together(const uff_team *team, int64_t count, uff_slave_fn fn,
+                            void *arg) noexcept
     void *uff_take(uff_slave *self, size_t nbytes) noexcept
     const void *uff_get(uff_slave *self, const void *memory, int64_t rows, int64_t row_bytes,
                         int64_t stride_bytes, int64_t *tile_stride) noexcept

@@ -152,7 +152,8 @@ cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
         if s.size == 4:
             add_parts[float](<float *>job.out, <const float *>job.partial, s.parts, total, lo, hi)
         else:
-            add_parts[double](<double *>job.out, <const double *>job.partial, s.parts, total, lo, hi)
+            add_parts[double](<double *>job.out, <const double *>job.partial, s.parts, total, lo,
+                              hi)
 
 
 cdef void contract_row(const Sum *job, int64_t n, int64_t row, char *out) noexcept nogil:

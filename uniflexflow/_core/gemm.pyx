@@ -315,7 +315,7 @@ def _even(total, most, unit):
 
 def lower(node):
     """Choose how a ``matmul`` or ``dense`` node is computed."""
-    a, b = node.inputs[:2]
+    a = node.inputs[0]
     dtype = a.dtype
     if dtype not in SIZES:
         raise TypeError(f"{node.op.name}: no kernel for dtype {dtype}; "

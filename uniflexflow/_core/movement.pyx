@@ -7,7 +7,7 @@ other in the output lie apart in the input, but another dimension lies dense the
 is a transpose of those two.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
 from uniflexflow._core.chain cimport uff_tile_fn
 from uniflexflow._core.core cimport (
@@ -21,7 +21,7 @@ import struct
 import numpy as np
 
 from uniflexflow._core.chain import find_kernel
-from uniflexflow._core.tile_program import DTYPE_NUMBERS, dense_strides
+from uniflexflow._core.tile_program import dense_strides
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -86,13 +86,13 @@ cdef void copy_share(uff_slave *self, void *arg) noexcept nogil:
     cdef const uff_instruction *ins = <const uff_instruction *>arg
     cdef const int64_t *h = ins.ints
     cdef const int64_t *j = h + HEADER
-    cdef int64_t k, lo, hi
+    cdef int64_t _, lo, hi
     if h[FILL_TOTAL]:
         uff_share(self, h[FILL_TOTAL] // h[FILL_ITEMSIZE], &lo, &hi)
         (<uff_tile_fn><size_t>h[FILL_KERNEL])(
             <char *>uff_arg(ins, 0) + lo * h[FILL_ITEMSIZE], &h[FILL_ELEMENT], NULL, NULL, hi - lo)
         uff_sync(self)
-    for k in range(h[JOBS]):
+    for _ in range(h[JOBS]):
         do_job(ins, self, j)
         j += JOB_HEADER + 3 * j[OUTER]
 

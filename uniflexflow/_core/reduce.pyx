@@ -138,7 +138,8 @@ cdef void reduce_share(uff_slave *self, void *arg) noexcept nogil:
 
 cdef void run_reduce(const uff_instruction *ins, const uff_team *team) noexcept nogil:
     cdef const int64_t *h = ins.ints
-    uff_spawn_together(team, min(h[CORES], h[KEPT] * h[PARTS] * h[CHUNKS]), reduce_share, <void *>ins)
+    uff_spawn_together(team, min(h[CORES], h[KEPT] * h[PARTS] * h[CHUNKS]), reduce_share,
+                       <void *>ins)
 
 
 cdef int kind_of(str name):

@@ -52,10 +52,10 @@ cdef class Runner:
 
     def run(self, long repetitions=1):
         """Run the call; return the seconds that all repetitions took."""
-        cdef long i
+        cdef long _
         start = time.perf_counter()
         with nogil:
-            for i in range(repetitions):
+            for _ in range(repetitions):
                 self.function(&self.ins, &self.team)
         return time.perf_counter() - start
 

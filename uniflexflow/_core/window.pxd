@@ -88,9 +88,9 @@ ctypedef fused real:
 cdef inline void add_parts(real *out, const real *partial, int64_t count, int64_t total,
                            int64_t lo, int64_t hi) noexcept nogil:
     """Elements [lo, hi) of the sum of ``count`` arrays of ``total`` elements, in order."""
-    cdef int64_t i, p
+    cdef int64_t i, _
     memcpy(out + lo, partial + lo, (hi - lo) * sizeof(real))
-    for p in range(1, count):
+    for _ in range(1, count):
         partial += total
         for i in range(lo, hi):
             out[i] += partial[i]
