@@ -4,7 +4,7 @@ from uniflexflow._core import dispatch
 
 
 @pytest.fixture(params=dispatch.available())
-def each_isa(request):
+def isa(request):
     """Run a test once with the kernels of every instruction set of this machine."""
     chosen = dispatch.selected()
     dispatch.select(request.param)

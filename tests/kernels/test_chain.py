@@ -12,7 +12,7 @@ from uniflexflow._core.chain import find_kernel
 from uniflexflow._core.runner import run_call
 from uniflexflow.ops.registry import OPS
 
-pytestmark = pytest.mark.usefixtures("each_isa")
+pytestmark = pytest.mark.usefixtures("isa")
 
 FLOATS = ("float32", "float64")
 INTS = ("int8", "uint8", "int32", "int64")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from uniflexflow import ir
-from uniflexflow._core import convolution, convolution_plan, dispatch
+from uniflexflow._core import convolution, convolution_plan
 from uniflexflow._core.runner import run_call
 from uniflexflow.ops.registry import OPS
 from uniflexflow.ops.window import resolve_padding, window_count
@@ -13,14 +13,6 @@ from uniflexflow.runtime.reference import run_node
 DTYPES = ("float32", "float64")
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}
 NAMES = ("conv2d", "conv2d_data_gradient", "conv2d_weight_gradient")
-
-
-@pytest.fixture(params=dispatch.available())
-def isa(request):
-    chosen = dispatch.selected()
-    dispatch.select(request.param)
-    yield request.param
-    dispatch.select(chosen)
 
 
 @pytest.fixture

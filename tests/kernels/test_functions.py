@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lowered import check, compute, node_of
 
-pytestmark = pytest.mark.usefixtures("each_isa")
+pytestmark = pytest.mark.usefixtures("isa")
 
 SPECIAL = (
     0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-40, -1e-40, 1, -1, 88.7, 89, -87.5,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from uniflexflow import ir
-from uniflexflow._core import dispatch, gemm
+from uniflexflow._core import gemm
 from uniflexflow._core.runner import run_call
 from uniflexflow.ops.contraction import DENSE, MATMUL
 from uniflexflow.plan.kernel_call import KernelCall
@@ -15,14 +15,6 @@ from uniflexflow.runtime.reference import run_node
 DTYPES = ("float32", "float64")
 TRANSPOSITIONS = tuple(itertools.product((False, True), repeat=2))
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}
-
-
-@pytest.fixture(params=dispatch.available())
-def isa(request):
-    chosen = dispatch.selected()
-    dispatch.select(request.param)
-    yield request.param
-    dispatch.select(chosen)
 
 
 def node_of(a, b, ta, tb, bias=None, activation=None):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lowered import check, compute, node_of
 
-pytestmark = pytest.mark.usefixtures("each_isa")
+pytestmark = pytest.mark.usefixtures("isa")
 
 DTYPES = ("float32", "float64", "int32", "int8")
 SHAPES = [(5,), (4, 6), (3, 5, 7), (2, 300, 64), (1, 1)]

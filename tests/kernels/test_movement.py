@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lowered import check
 
-pytestmark = pytest.mark.usefixtures("each_isa")
+pytestmark = pytest.mark.usefixtures("isa")
 
 SHAPES = [
     (5,), (3, 4), (33, 65), (1, 7), (7, 1), (0, 3), (2, 3, 4), (16, 16), (100, 130), (300, 257),

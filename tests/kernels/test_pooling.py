@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from uniflexflow import ir
-from uniflexflow._core import dispatch, pooling
+from uniflexflow._core import pooling
 from uniflexflow._core.runner import run_call
 from uniflexflow.ops.registry import OPS
 from uniflexflow.ops.window import resolve_padding
@@ -27,14 +27,6 @@ EDGES = {
     "whole image": ((3, 5, 7, 130), (5, 7), (5, 7), "valid"),
     "window beyond the image": ((2, 2, 3, 8), (5, 4), (1, 2), "same"),
 }
-
-
-@pytest.fixture(params=dispatch.available())
-def isa(request):
-    chosen = dispatch.selected()
-    dispatch.select(request.param)
-    yield request.param
-    dispatch.select(chosen)
 
 
 def problem(name, rng, edge, dtype, holes=False):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lowered import check, compute, node_of
 
-pytestmark = pytest.mark.usefixtures("each_isa")
+pytestmark = pytest.mark.usefixtures("isa")
 
 DTYPES = ("float32", "float64", "int8", "uint8", "int32", "int64")
 SHAPES = [
