@@ -60,6 +60,16 @@ def test_arrays_of_either_order_of_bytes(dtype):
     assert uff.ops.add(np.arange(3, dtype=dtype), 1.0).tolist() == [1, 2, 3]
 
 
+def test_large_constants_and_results_are_not_kept():
+    eye = Function(lambda n: uff.ops.eye(n) + 1.0, max_bytes=1 << 16)
+    for n in (10, 20):
+        assert eye(n).shape == (n, n)
+        assert 0 < eye.held_bytes() <= 1 << 16
+    assert eye(200).shape == (200, 200)  # 160,000 bytes of each
+    assert eye.held_bytes() == 0
+    assert eye(10).sum() == 110
+
+
 def test_another_thread_computes_while_one_traces():
     with Trace(), ThreadPoolExecutor(1) as pool:
         out = pool.submit(uff.ops.add, np.ones(3, np.float32), 1.0).result()

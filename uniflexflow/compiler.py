@@ -135,10 +135,12 @@ class Step:
         _debug("graph", traced.name, lambda: to_text(graph))
         self._exchange = None if self.distributed is None else self.distributed.exchange
         self.plan: Plan | None = None
+        self.constant_bytes = 0  # that the plan holds
         if _executor_name() == "reference":
             self._run = self._run_reference
             return
         self.plan = build(graph, LOWERINGS, COLLECTIVES)
+        self.constant_bytes = sum(v.spec.nbytes for v in self.plan.constants)
         _debug("plan", traced.name, lambda: str(self.plan))
         self.executor = Executor(
             self.plan,
@@ -219,6 +221,8 @@ class Function:
         How many signatures are kept; the one not used for longest is dropped.
     distribution : Strategy, optional
         How the ranks share steps whose arguments are split; default: data parallel.
+    max_bytes : int, optional
+        If the plans hold more memory than that after a call, all are dropped.
     """
 
     def __init__(
@@ -227,11 +231,13 @@ class Function:
         name: str | None = None,
         max_steps: int = 32,
         distribution: Strategy | None = None,
+        max_bytes: int | None = None,
     ):
         self.fn = fn
         self.distribution = distribution
         self.name = name or getattr(fn, "__name__", "function")
         self.max_steps = max_steps
+        self.max_bytes = max_bytes
         self._steps: OrderedDict[Any, Step] = OrderedDict()
         self._arena = Arena()
         self._lock = threading.RLock()  # threads that call it take turns: one arena
@@ -258,7 +264,15 @@ class Function:
     def __call__(self, *args: Any) -> Any:
         with self._lock:
             step, feeds = self.step(*args)
-            return step.traced.structure(step.run(feeds))
+            outputs = step.traced.structure(step.run(feeds))
+            if self.max_bytes is not None and self.held_bytes() > self.max_bytes:
+                self._steps.clear()
+                self._arena = Arena()
+            return outputs
+
+    def held_bytes(self) -> int:
+        """Return what the plans hold from call to call: temporary values and constants."""
+        return self._arena.memory.nbytes + sum(s.constant_bytes for s in self._steps.values())
 
 
 def _native(x: np.ndarray | np.generic) -> np.ndarray:
@@ -287,13 +301,16 @@ def _signature(x: Any) -> Any:
 
 _eager: OrderedDict[Any, Function] = OrderedDict()
 _MAX_EAGER = 256
+_MAX_EAGER_BYTES = 1 << 28  # of one operation; making its plan anew then costs little
 
 
 def run_now(fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Run a function over tensors on arrays, as a plan of its own."""
     function = _eager.get(fn)
     if function is None:
-        function = _eager[fn] = Function(lambda a, k: fn(*a, **k), fn.__name__, max_steps=64)
+        function = _eager[fn] = Function(
+            lambda a, k: fn(*a, **k), fn.__name__, max_steps=64, max_bytes=_MAX_EAGER_BYTES
+        )
         if len(_eager) > _MAX_EAGER:
             _eager.popitem(last=False)
     return function(args, kwargs)
