@@ -101,10 +101,12 @@ def _check(i: int, x: Any, spec: InputSpec, layer_name: str) -> None:
     shape = tuple(x.shape)
     ndim = len(shape)
 
+    named = f" with name '{spec.name}'" if spec.name else ""
+
     def fail(expected: str, found: str) -> None:
         raise ValueError(
-            f"Input {i} with name '{spec.name}' of layer '{layer_name}' is incompatible with "
-            f"the layer: expected {expected}, {found}"
+            f"Input {i}{named} of layer '{layer_name}' is incompatible with the layer: "
+            f"expected {expected}, {found}"
         )
 
     full = f"Full shape received: {shape}"

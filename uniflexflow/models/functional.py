@@ -9,11 +9,9 @@ from uniflexflow.ir import Value
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.input_layer import InputLayer
 from uniflexflow.models.graph_config import functional_config, functional_from_config
-from uniflexflow.models.model import Model, check_structure
+from uniflexflow.models.model import Model, check_structure, fit_input
 from uniflexflow.models.network import Network
 from uniflexflow.naming import uniquify
-from uniflexflow.ops.dispatch import as_value, cast_to
-from uniflexflow.ops.mask import get_mask, set_mask
 from uniflexflow.ops.symbolic import KerasTensor
 
 __all__ = ["Functional", "functional_from_config"]
@@ -44,8 +42,6 @@ class Functional(Model):
                         f"All `{kind}` values must be KerasTensors, as uff.Input and calls on it "
                         f"return them; model '{self.name}' received {x!r} of type {type(x)}."
                     )
-        if type(inputs) is list and len(inputs) == 1 and not tree.is_nested(inputs[0]):
-            pass  # kept a list, as given
         self._inputs_structure = inputs
         self._outputs_structure = outputs
         self._replaced = _inputs_for_inner_tensors(inputs)
@@ -138,28 +134,9 @@ class Functional(Model):
         masks = [None] * len(flat) if mask is None else tree.flatten(mask)
         values: dict[KerasTensor, Value] = {}
         for i, (placeholder, x, m) in enumerate(zip(self.inputs, flat, masks)):
-            value = self._fit_input(i, placeholder, as_value(x))
-            m = get_mask(x) if m is None else m
-            if m is not None:
-                set_mask(value, m)
-            values[placeholder] = value
+            values[placeholder] = fit_input(self, i, placeholder, x, m)
         self._network.run(values)
         return tree.map_structure(lambda x: values[x], self._outputs_structure)
-
-    def _fit_input(self, i: int, placeholder: KerasTensor, x: Value) -> Value:
-        """Cast to the placeholder's dtype; add or drop a last axis of 1; check the shape."""
-        want, got = placeholder.shape, x.shape
-        if len(got) == len(want) + 1 and got[-1] == 1:
-            x = x[..., 0]
-        elif len(got) == len(want) - 1 and want and want[-1] == 1:
-            x = x[..., None]
-        fits = len(x.shape) == len(want) and all(w is None or w == n for w, n in zip(want, x.shape))
-        if not fits:
-            raise ValueError(
-                f"Input {i} with name '{placeholder.name}' of model '{self.name}' is incompatible "
-                f"with the model: expected shape={want}, found shape={tuple(got)}"
-            )
-        return cast_to(x, placeholder.dtype)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return None  # its last layers have set the masks

@@ -10,9 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from uniflexflow import tree
+from uniflexflow.ir import Value
 from uniflexflow.layers import auto_config
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.shapes import as_shape, shape_to_placeholders
+from uniflexflow.ops.dispatch import as_value, cast_to
+from uniflexflow.ops.mask import get_mask, set_mask
+from uniflexflow.ops.symbolic import KerasTensor
 from uniflexflow.training.trainer import Trainer
 
 
@@ -242,6 +246,39 @@ def model_from_json(json_string: str, custom_objects: dict[str, Any] | None = No
     from uniflexflow.saving.serialization import deserialize_keras_object
 
     return deserialize_keras_object(json.loads(json_string), custom_objects)
+
+
+def fit_input(
+    model: Model, i: int, placeholder: KerasTensor, x: Any, mask: Any, any_size: bool = False
+) -> Value:
+    """Return an input as its placeholder promises it, with its mask.
+
+    It gets the placeholder's dtype, and a last axis of size 1 more or less.
+
+    Raises
+    ------
+    ValueError
+        If the shape is another one; with ``any_size``, if the number of axes is.
+    """
+    value = as_value(x)
+    want, got = placeholder.shape, value.shape
+    if len(got) == len(want) + 1 and got[-1] == 1:
+        value = value[..., 0]
+    elif len(got) == len(want) - 1 and want and want[-1] == 1:
+        value = value[..., None]
+    fits = len(value.shape) == len(want) and (
+        any_size or all(w is None or w == n for w, n in zip(want, value.shape))
+    )
+    if not fits:
+        raise ValueError(
+            f"Input {i} with name '{placeholder.name}' of model '{model.name}' is incompatible "
+            f"with the model: expected shape={want}, found shape={tuple(got)}"
+        )
+    value = cast_to(value, placeholder.dtype)
+    mask = get_mask(x) if mask is None else mask
+    if mask is not None:
+        set_mask(value, mask)
+    return value
 
 
 def check_structure(model: Model, inputs: Any, expected: Any) -> list[Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from uniflexflow import tree
 from uniflexflow.ir import scope
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.input_layer import InputLayer
 from uniflexflow.layers.shapes import as_shape
-from uniflexflow.models.model import Model
+from uniflexflow.models.model import Model, check_structure, fit_input
 from uniflexflow.ops.dtypes import floatx, is_float
+from uniflexflow.ops.mask import set_mask
 from uniflexflow.ops.symbolic import KerasTensor
 
 
@@ -169,8 +171,8 @@ class Sequential(Model):
     build.has_own_scope = True
 
     def _build_for(self, arguments: dict[str, Any]) -> None:
-        inputs = next(iter(arguments.values()))
-        shape = tuple(getattr(inputs, "shape", ()))
+        inputs = tree.flatten(next(iter(arguments.values())))
+        shape = tuple(getattr(inputs[0], "shape", ())) if inputs else ()
         if self._needs_batch_size():
             self.build(shape)
         else:
@@ -180,9 +182,12 @@ class Sequential(Model):
         return any(getattr(layer, "stateful", False) for layer in self._flatten_layers())
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
-        from uniflexflow.ops.mask import set_mask
-
-        if mask is not None:
+        if self._tensors:
+            placeholder = self._tensors[0]
+            (x,) = check_structure(self, inputs, placeholder)
+            # a stack goes over other sizes than it was built for, if its layers do
+            inputs = fit_input(self, 0, placeholder, x, mask, any_size=True)
+        elif mask is not None:
             set_mask(inputs, mask)
         for layer in self.layers:
             inputs = layer(inputs)
