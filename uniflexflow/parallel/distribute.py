@@ -198,7 +198,7 @@ def require_same(graph: Graph, strategy: Strategy, comm: SerialCommunicator) -> 
     every = comm.gather_objects(lines)
     for rank, others in enumerate(every):
         if others != every[0]:
-            raise ValueError(_difference(graph, every[0], others, rank))
+            raise ValueError(_difference(every[0], others, rank))
 
 
 def require_equal(what: str, mine: str, comm: SerialCommunicator | None = None) -> None:
@@ -241,7 +241,7 @@ def _constants(graph: Graph) -> list[str]:
     ]
 
 
-def _difference(graph: Graph, first: list[str], other: list[str], rank: int) -> str:
+def _difference(first: list[str], other: list[str], rank: int) -> str:
     ends = "(nothing)"
     pairs = [
         (first[i] if i < len(first) else ends, other[i] if i < len(other) else ends)
