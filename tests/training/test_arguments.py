@@ -85,3 +85,22 @@ def test_one_weight_per_sample_weights_all_its_steps(steps):
     loss = uff.losses.MeanSquaredError(dtype="float64")
     expected = np.mean(w[:, None] * np.mean((y - p) ** 2, axis=-1))
     np.testing.assert_allclose(loss(y, p, sample_weight=w), expected, rtol=1e-12)
+
+
+def test_a_schedule_that_is_no_function_is_refused():
+    with pytest.raises(TypeError, match="LearningRateScheduler: `schedule` must be a function"):
+        uff.callbacks.LearningRateScheduler(0.1)
+
+
+@pytest.mark.parametrize("name", ["ModelCheckpoint", "CSVLogger"])
+def test_a_callback_names_itself_and_the_directory_that_it_cant_have(model, tmp_path, name):
+    (tmp_path / "file").write_text("")
+    callback = getattr(uff.callbacks, name)(tmp_path / "file" / "deeper" / "log.keras")
+    with pytest.raises(OSError, match=f"{name}: can't .*deeper"):
+        model.fit(X, Y, callbacks=[callback], verbose=0)
+
+
+def test_gradients_of_one_source_need_a_list():
+    x = uff.Variable(np.ones(3))
+    with pytest.raises(TypeError, match="gradients: `sources` must be a list; received Variable"):
+        uff.gradients(uff.ops.sum(x), x)

@@ -44,6 +44,12 @@ class CSVLogger(Callback):
 
     def _open(self) -> tuple[TextIO, bool]:
         """Return the open file, and whether it needs a header."""
+        folder = os.path.dirname(self.filename) or "."
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(
+                f"CSVLogger: can't write {self.filename!r}: there is no directory {folder!r}. "
+                "Make it first, or write to another one."
+            )
         if self._length is not None and os.path.exists(self.filename):
             file = open(self.filename, "r+", newline="")
             file.truncate(self._length)

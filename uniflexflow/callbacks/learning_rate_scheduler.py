@@ -30,6 +30,11 @@ class LearningRateScheduler(Callback):
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0):
         super().__init__()
+        if not callable(schedule):
+            raise TypeError(
+                "LearningRateScheduler: `schedule` must be a function of the epoch and the "
+                f"learning rate; received {schedule!r}."
+            )
         self.schedule = schedule
         self.verbose = verbose
         try:

@@ -6,7 +6,6 @@ import os
 from typing import Any
 
 from uniflexflow.callbacks.monitor import MonitorCallback
-from uniflexflow.parallel import world
 from uniflexflow.training.display import print_line
 
 
@@ -79,6 +78,8 @@ class ModelCheckpoint(MonitorCallback):
             self._save(epoch, None, logs or {})
 
     def _save(self, epoch: int, batch: int | None, logs: dict[str, Any]) -> None:
+        from uniflexflow.saving.atomic import on_root
+
         path = self._path(epoch, batch, logs)
         if not self._should_save(epoch, logs, path):
             return
@@ -87,8 +88,8 @@ class ModelCheckpoint(MonitorCallback):
                 "Please specify a non-directory filepath for ModelCheckpoint. Filepath used is "
                 f"an existing directory: {path}"
             )
-        if os.path.dirname(path) and world().rank == 0:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.dirname(path):
+            on_root(lambda: _make_folder(os.path.dirname(path)))
         if self.save_weights_only:
             self.model.save_weights(path, overwrite=True)
         else:
@@ -136,6 +137,17 @@ class ModelCheckpoint(MonitorCallback):
     def set_state(self, state: dict[str, Any]) -> None:
         self.best = state["best"]
         self._batches_since_saving = state["batches_since_saving"]
+
+
+def _make_folder(folder: str) -> None:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"ModelCheckpoint: can't make the directory {folder!r}: {error.strerror}. Write to "
+            "another one",
+        ) from error
 
 
 def check_save_freq(save_freq: Any, where: str) -> Any:

@@ -35,6 +35,11 @@ def gradients(target: Any, sources: Sequence[Any], grad_target: Any = None) -> l
         If the way from a source to the target leads through an operation that has no
         gradient; names the operation and its layer.
     """
+    if not isinstance(sources, (list, tuple)):
+        raise TypeError(
+            f"gradients: `sources` must be a list; received {type(sources).__name__}. For one "
+            "tensor write `(grad,) = gradients(target, [tensor])`."
+        )
     target = as_value(target)
     values = [as_value(s) for s in sources]
     if not is_float(target.dtype):
