@@ -70,6 +70,17 @@ def test_large_constants_and_results_are_not_kept():
     assert eye(10).sum() == 110
 
 
+def test_the_memory_of_a_variable_may_be_an_argument_of_its_own_update():
+    variable = uff.Variable(np.arange(4.0))
+
+    def step(x):
+        variable.assign(variable * 2.0)
+        return x + 1.0
+
+    assert Function(step)(variable.value).tolist() == [1, 2, 3, 4]
+    assert variable.numpy().tolist() == [0, 2, 4, 6]
+
+
 def test_another_thread_computes_while_one_traces():
     with Trace(), ThreadPoolExecutor(1) as pool:
         out = pool.submit(uff.ops.add, np.ones(3, np.float32), 1.0).result()

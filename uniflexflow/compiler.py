@@ -264,6 +264,7 @@ class Function:
     def __call__(self, *args: Any) -> Any:
         with self._lock:
             step, feeds = self.step(*args)
+            feeds = [_apart(x, step.traced.updated) for x in feeds]
             outputs = step.traced.structure(step.run(feeds))
             if self.max_bytes is not None and self.held_bytes() > self.max_bytes:
                 self._steps.clear()
@@ -278,6 +279,11 @@ class Function:
 def _native(x: np.ndarray | np.generic) -> np.ndarray:
     """Return an array in this machine's order of bytes; files may have the other one."""
     return np.asarray(x) if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+
+
+def _apart(x: np.ndarray, updated: Sequence[Variable]) -> np.ndarray:
+    """Return a copy of an array that shows a variable which its step writes to."""
+    return x.copy() if any(np.may_share_memory(x, v.array) for v in updated) else x
 
 
 def _form(structure: Any) -> Any:
