@@ -104,3 +104,23 @@ def test_gradients_of_one_source_need_a_list():
     x = uff.Variable(np.ones(3))
     with pytest.raises(TypeError, match="gradients: `sources` must be a list; received Variable"):
         uff.gradients(uff.ops.sum(x), x)
+
+
+def test_a_loss_that_returns_nothing_is_named(model):
+    model.compile("sgd", uff.losses.LossFunctionWrapper(lambda y, p: None, name="nothing"))
+    with pytest.raises(TypeError, match="Loss 'nothing' returned None"):
+        model.fit(X, Y, verbose=0)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_batch_without_samples_is_refused(model, first):
+    batches = [(X[:0], Y[:0])] if first else [(X, Y), (X[:0], Y[:0])]
+    with pytest.raises(ValueError, match="fit: the generator gave a batch without samples"):
+        model.fit((b for b in batches), verbose=0)
+
+
+def test_data_that_is_no_whole_array_is_refused(model):
+    with pytest.raises(ValueError, match="fit: masked arrays can't be fed"):
+        model.fit(np.ma.masked_array(X, mask=np.eye(6, 3)), Y, verbose=0)
+    with pytest.raises(ValueError, match="predict: the data can't be made an array"):
+        model.predict([[1.0, 2.0, 3.0], [4.0]], verbose=0)

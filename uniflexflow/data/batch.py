@@ -120,7 +120,18 @@ def as_arrays(structure: Any, where: str) -> Any:
             return x
         if hasattr(x, "to_numpy"):  # a pandas table or column
             x = x.to_numpy()
-        array = np.asarray(x)
+        if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+            raise ValueError(
+                f"{where}: masked arrays can't be fed to a model, which has no place for their "
+                "masks. Fill them: x.filled(value); to leave steps out, use a Masking layer."
+            )
+        try:
+            array = np.asarray(x)
+        except ValueError as error:
+            raise ValueError(
+                f"{where}: the data can't be made an array: {error} All rows must have the same "
+                "shape; see utils.pad_sequences."
+            ) from error
         if array.ndim == 0:
             raise ValueError(
                 f"{where}: expected arrays with a first axis of samples; "

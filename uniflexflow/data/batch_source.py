@@ -178,6 +178,10 @@ class BatchSource:
             for part in unpack_x_y_sample_weight(batch)
         )
         n = check_cardinality(x, y, weight)
+        if not n:
+            raise ValueError(
+                f"{self._where}: the {type(self._batches).__name__} gave a batch without samples."
+            )
         if self._class_weight is not None:
             if weight is not None:
                 raise ValueError("You cannot `class_weight` and `sample_weight` at the same time.")

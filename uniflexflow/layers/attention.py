@@ -244,7 +244,7 @@ class MultiHeadAttention(Layer):
                 return type(initializer).from_config(initializer.get_config())
             return initializer
 
-        return EinsumDense(
+        dense = EinsumDense(
             equation,
             output_shape=(None, *shape),
             bias_axes=bias_axes if self.use_bias else None,
@@ -258,6 +258,8 @@ class MultiHeadAttention(Layer):
             name=name,
             dtype=self.dtype,
         )
+        dense.supports_masking = True  # the masks are this layer's to use
+        return dense
 
     @property
     def query_dense(self) -> EinsumDense:

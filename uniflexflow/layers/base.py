@@ -123,6 +123,7 @@ class Layer(WeightOwner):
         self.input_spec: Any = None
         self._trainable = bool(trainable)
         self._in_build = False
+        self._calling = 0
         self._locked = False
         self._build_arguments: Any = None
         self._trainable_variables: list[Variable] = []
@@ -209,6 +210,11 @@ class Layer(WeightOwner):
         arguments, _ = self._bind(args, kwargs)
         self._prepare(arguments)
         outputs = compute_output_spec(self._call_on_values_of, args, kwargs)
+        if not any(isinstance(x, KerasTensor) for x in tree.flatten(outputs)):
+            raise ValueError(
+                f"Layer '{self.name}' of class {type(self).__name__}: `call` must return a tensor, "
+                f"or a structure of tensors; it returned {outputs!r}."
+            )
         node = CallNode(self, args, kwargs, outputs)
         self._inbound_nodes.append(node)
         return outputs
@@ -233,7 +239,11 @@ class Layer(WeightOwner):
         call.calls.training.append(training)
         try:
             with scope(self.name):
-                outputs = self._invoke(arguments)
+                self._calling += 1
+                try:
+                    outputs = self._invoke(arguments)
+                finally:
+                    self._calling -= 1
                 if self.activity_regularizer is not None:
                     for x in tree.flatten(outputs):
                         if isinstance(x, Value):

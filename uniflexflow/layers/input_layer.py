@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from uniflexflow.layers.base import Layer
@@ -57,6 +58,13 @@ class InputLayer(Layer):
                     f"InputLayer: `shape` must be a tuple; received {shape}. Write ({shape},)."
                 )
             batch_shape = (batch_size, *shape)
+        for n in batch_shape:
+            whole = isinstance(n, numbers.Integral) and not isinstance(n, bool)
+            if n is not None and not (whole and n >= 0):
+                raise ValueError(
+                    "InputLayer: sizes must be integers of 0 or more, or None where they vary; "
+                    f"received the shape {tuple(batch_shape)}."
+                )
         self.batch_shape = tuple(None if n is None else int(n) for n in batch_shape)
         # the dtype of the data: an integer type too, unlike that of other layers
         self._dtype = canonical_dtype(dtype or floatx())

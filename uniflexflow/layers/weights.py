@@ -62,6 +62,11 @@ class WeightOwner:
         Variable
         """
         self._refuse_late("weight")
+        if self._calling and not self._in_build:
+            raise ValueError(
+                f"Layer '{self.name}': weight {name!r} is made in `call`, which would make another "
+                "one each time it is traced. Make it in __init__() or build()."
+            )
         shape = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
         if any(n is None for n in shape):
             raise ValueError(
@@ -109,7 +114,13 @@ class WeightOwner:
             )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, Variable) and "_trainable_variables" in self.__dict__:
+        is_new = "_trainable_variables" not in self.__dict__
+        if is_new and isinstance(value, (Variable, WeightOwner)):
+            raise RuntimeError(
+                f"Class {type(self).__name__}: call super().__init__() in its constructor before "
+                f"it gets `{name}`, which has weights."
+            )
+        if isinstance(value, Variable):
             known = [*self._trainable_variables, *self._non_trainable_variables]
             if not any(v is value for v in known):
                 self._refuse_late("weight")

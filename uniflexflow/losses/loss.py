@@ -230,6 +230,8 @@ class Loss:
             y_pred = as_tensors(y_pred, self.dtype)
             y_true = as_tensors(y_true, None if self.integer_targets else self.dtype)
             values, valid = self.call_with_mask(y_true, y_pred)
+            if values is None:
+                raise TypeError(f"Loss '{self.name}' returned None; expected a tensor of losses.")
             if mask is None:
                 mask = valid
             elif valid is not None:
