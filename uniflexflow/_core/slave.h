@@ -41,6 +41,9 @@ typedef struct uff_pool {
     uint32_t arrived;      /* cores at the barrier */
     uint32_t passed;       /* counts barriers */
     uint64_t claim;        /* epoch, count, next core to be claimed: 32, 16 and 16 bits */
+    int together;          /* the cores of this spawn run at the same time */
+    int gathered;          /* how many came */
+    uint32_t go;           /* the last spawn of gathered cores that may start */
     uff_slave_fn fn;
     void *arg;
     char *scratch;
@@ -104,11 +107,39 @@ static inline int uff_run_next(uff_pool *pool)
             return 0;
     } while (!__atomic_compare_exchange_n(&pool->claim, &claim, claim + 1, 0, __ATOMIC_ACQ_REL,
                                           __ATOMIC_ACQUIRE));
+    if (pool->together) {
+        uint32_t epoch = (uint32_t)(claim >> 32), go;
+        while ((go = __atomic_load_n(&pool->go, __ATOMIC_ACQUIRE)) != epoch)
+            uff_await_change(&pool->go, go);
+        count = pool->gathered;
+    }
     uff_slave self = {id, count, pool->scratch + (size_t)id * pool->scratch_bytes,
                       pool->scratch_bytes, 0, pool};
     pool->fn(&self, pool->arg);
     __atomic_sub_fetch(&pool->left, 1, __ATOMIC_RELEASE);
     return 1;
+}
+
+/* Wait a little for the cores of a spawn to be claimed, then take no more; return how many
+ * there are, the caller included. A thread that the system has not given a processor to
+ * is not waited for: the others do its work. */
+static inline int uff_gather(uff_pool *pool, uint64_t epoch, int count)
+{
+    int spins = __atomic_load_n(&pool->sleepers, __ATOMIC_RELAXED) ? 4 * UFF_SPINS : UFF_SPINS / 2;
+    uint64_t claim = __atomic_load_n(&pool->claim, __ATOMIC_ACQUIRE);
+    for (; (int)(claim & 0xffff) < count && spins; spins--) {
+        uff_pause();
+        claim = __atomic_load_n(&pool->claim, __ATOMIC_ACQUIRE);
+    }
+    uint64_t closed;
+    do
+        closed = epoch << 32 | (claim & 0xffff) << 16 | (claim & 0xffff);
+    while (!__atomic_compare_exchange_n(&pool->claim, &claim, closed, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE));
+    pool->gathered = (int)(claim & 0xffff);
+    __atomic_store_n(&pool->left, (uint32_t)(pool->gathered - 1), __ATOMIC_RELAXED);
+    __atomic_store_n(&pool->go, (uint32_t)epoch, __ATOMIC_RELEASE);
+    return pool->gathered;
 }
 
 static inline void uff_spawn_cores(const uff_team *team, int64_t count, uff_slave_fn fn, void *arg,
@@ -125,14 +156,17 @@ static inline void uff_spawn_cores(const uff_team *team, int64_t count, uff_slav
     }
     pool->fn = fn;
     pool->arg = arg;
+    pool->together = together;
     pool->scratch = team->scratch;
     pool->scratch_bytes = team->scratch_bytes;
     __atomic_store_n(&pool->left, (uint32_t)(n - 1), __ATOMIC_RELAXED);
-    uint64_t epoch = pool->epoch + 1u;
+    uint64_t epoch = (uint32_t)(pool->epoch + 1u);
     __atomic_store_n(&pool->claim, epoch << 32 | (uint64_t)n << 16 | 1, __ATOMIC_RELEASE);
     __atomic_store_n(&pool->epoch, (uint32_t)epoch, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&pool->sleepers, __ATOMIC_SEQ_CST))
         syscall(SYS_futex, &pool->epoch, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    if (together)
+        n = uff_gather(pool, epoch, n);
     uff_slave self = {0, n, team->scratch, team->scratch_bytes, 0, pool};
     fn(&self, arg);
     if (!together)
@@ -152,7 +186,8 @@ static inline void uff_spawn(const uff_team *team, int64_t count, uff_slave_fn f
     uff_spawn_cores(team, count, fn, arg, 0);
 }
 
-/* The same for a function that calls uff_sync: all cores run at the same time. */
+/* The same for a function that calls uff_sync: its cores run at the same time. They are as
+ * many as come within microseconds. */
 static inline void uff_spawn_together(const uff_team *team, int64_t count, uff_slave_fn fn, void *arg)
 {
     uff_spawn_cores(team, count, fn, arg, 1);
