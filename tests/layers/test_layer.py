@@ -314,3 +314,21 @@ def test_an_input_may_be_given_its_placeholder():
     placeholder = uff.KerasTensor((None, 2), "float64")
     assert uff.Input(tensor=placeholder) is placeholder
     assert uff.Model(placeholder, layers.Dense(3)(placeholder)).output_shape == (None, 3)
+
+
+def test_a_replaced_layer_is_called_on_arrays_too():
+    class Stack(uff.Model):
+        def __init__(self):
+            super().__init__()
+            self.blocks = [layers.Dense(2)]
+
+        def call(self, x):
+            for block in self.blocks:
+                x = block(x)
+            return x
+
+    model = Stack()
+    for _ in range(10):
+        out = model(X)
+        np.testing.assert_array_equal(out, model.blocks[0](X))
+        model.blocks[0] = layers.Dense(2)

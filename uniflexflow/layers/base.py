@@ -29,6 +29,9 @@ from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float
 from uniflexflow.ops.symbolic import CallNode, KerasTensor, compute_output_spec
 from uniflexflow.ops.variable import Trace, Variable
 
+#: Sets of layers, and which of them are trainable, that calls on arrays have plans for.
+_MAX_FUNCTIONS = 8
+
 
 def _wrap_build(build: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(build)
@@ -131,7 +134,7 @@ class Layer(WeightOwner):
         self._losses: list[Any] = []
         self._inbound_nodes: list[CallNode] = []
         self._signature = call.Signature(self.call)
-        self._functions: dict[Any, Function] = {}
+        self._functions: dict[Any, tuple[Function, list[Layer]]] = {}
 
     # -- to be overridden --------------------------------------------------------------
 
@@ -282,16 +285,19 @@ class Layer(WeightOwner):
         )
         layers = self._flatten_layers()
         # what a plan of this layer depends on besides its arguments
-        key = tuple([layer.trainable for layer in layers])
-        function = self._functions.get(key)
-        if function is None:
+        key = tuple([(id(layer), layer.trainable) for layer in layers])
+        found = self._functions.get(key)
+        if found is None:
 
             def run(args: Any, kwargs: Any) -> Any:
                 outputs = self._call_on_values(args, kwargs)
                 return outputs, [x for layer in self._flatten_layers() for x in layer._losses]
 
-            function = self._functions[key] = Function(run, self.name)
-        outputs, losses = function(args, kwargs)
+            if len(self._functions) >= _MAX_FUNCTIONS:
+                del self._functions[next(iter(self._functions))]
+            # with its layers, so that no other gets the number of one of them
+            found = self._functions[key] = Function(run, self.name), layers
+        outputs, losses = found[0](args, kwargs)
         for layer in layers:
             layer._losses.clear()
         self._losses.extend(losses)
