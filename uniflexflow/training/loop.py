@@ -62,10 +62,11 @@ class Steps:
         """Return the step for global shapes, given without a source."""
         return self._function.step(specs)[0]
 
-    def _look(self) -> list[tuple[int, int]]:
+    def _look(self) -> list[tuple[Any, Any]]:
+        # the objects, not their numbers, which others get when these are gone
         optimizer = self._model.optimizer
-        layers = [(id(layer), int(layer.trainable)) for layer in self._model._flatten_layers()]
-        return [*layers, (id(optimizer), id(getattr(optimizer, "schedule", None)))]
+        layers = [(layer, layer.trainable) for layer in self._model._flatten_layers()]
+        return [*layers, (optimizer, getattr(optimizer, "schedule", None))]
 
 
 def run_step(step: Any, feeds: list[np.ndarray]) -> Any:
