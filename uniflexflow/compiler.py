@@ -242,6 +242,10 @@ class Function:
         self._arena = Arena()
         self._lock = threading.RLock()  # threads that call it take turns: one arena
 
+    def __reduce__(self) -> Any:
+        """Return what a copy or a pickle needs: its steps are made anew."""
+        return Function, (self.fn, self.name, self.max_steps, self.distribution)
+
     def step(self, *args: Any) -> tuple[Step, list[np.ndarray]]:
         """Return the Step for these arguments, made if needed, and its feeds.
 

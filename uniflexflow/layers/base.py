@@ -303,6 +303,10 @@ class Layer(WeightOwner):
         self._losses.extend(losses)
         return outputs
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle needs: plans are made anew."""
+        return {**self.__dict__, "_functions": {}, "_losses": []}
+
     # -- losses ------------------------------------------------------------------------
 
     def add_loss(self, loss: Any) -> None:

@@ -68,6 +68,20 @@ class Functional(Model):
                     )
             seen.add(target.name)
 
+    # -- copies and pickles ------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        # tensors first, each after those it is made of: a deep network is then no deep
+        # recursion; the network itself is known by identities, and is drawn anew
+        state = super().__getstate__()
+        del state["_network"]
+        in_order = [*self.inputs, *[node.outputs for node in self._network.calls]]
+        return {"_in_order": in_order, **state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({k: v for k, v in state.items() if k != "_in_order"})
+        self._network = Network(self.inputs, self.outputs, self._replaced)
+
     # -- the network -------------------------------------------------------------------
 
     @property

@@ -129,6 +129,12 @@ class Variable:
         self.regularizer: Any = None
         self.constraint: Any = None
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a copy or a pickle, whose memory begins anywhere."""
+        self.__dict__.update(state)
+        self._array = aligned_zeros(state["_array"].shape, state["_array"].dtype.name)
+        self._array[...] = state["_array"]
+
     # -- geometry ------------------------------------------------------------------
 
     @property

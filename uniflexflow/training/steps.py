@@ -41,6 +41,9 @@ class Compiled:
         self.functions: dict[str, loop.Steps] = {}
         self.traced_loss: Any = None  # of the step being traced, until it is tracked
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "functions": {}, "traced_loss": None}
+
 
 class TrainingSteps:
     """The part of a Trainer that is traced, and its ``compile``."""
@@ -50,6 +53,10 @@ class TrainingSteps:
     _compiled: Compiled | None = None
     _predict_steps: loop.Steps | None = None
     _distribution: strategy.Strategy = strategy.DataParallel()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()  # type: ignore[misc]
+        return {**state, "_predict_steps": None, "_fit_run": None, "history": None}
 
     # -- compile -----------------------------------------------------------------------
 
