@@ -72,3 +72,4 @@ bench: $(VENV)/dev.stamp $(PEERS)
 
 bench-kernels: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/kernels.py
+	$(BIN)/python benchmarks/kernels_convolution.py
