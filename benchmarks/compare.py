@@ -45,7 +45,16 @@ def run(python: str, contender: str, name: str, threads: int, timeout: float) ->
     if contender == "torch channels-last" and name in ("tiny", "mlp", "lstm", "gpt", "gpt_124m"):
         return "no images"
     steps = str(STEPS.get(name, DEFAULT_STEPS))
-    command = [python, str(HERE / script), name, *extra, "--threads", str(threads), "--steps", steps]
+    command = [
+        python,
+        str(HERE / script),
+        name,
+        *extra,
+        "--threads",
+        str(threads),
+        "--steps",
+        steps,
+    ]
     environment = {**os.environ, **env, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
