@@ -32,6 +32,7 @@ class Preemption:
         # over MPI, asking costs a message: it is done every so many batches
         self._countdown = 1
         self._every = 1
+        self._passed = 0  # batches since the last time
         self._asked = time.perf_counter()
 
     def __enter__(self) -> Preemption:
@@ -65,15 +66,19 @@ class Preemption:
         if self._comm.size == 1:
             return self.raised
         self._countdown -= 1
+        self._passed += done is not None
         if self._countdown > 0 and done is not None:
             return False
-        now = time.perf_counter()
-        per_batch = max((now - self._asked) / self._every, 1e-6)
-        wish = max(1, min(10_000, int(_INTERVAL / per_batch)))
+        wish = self._every
+        if self._passed:
+            per_batch = max((time.perf_counter() - self._asked) / self._passed, 1e-6)
+            # no more than ten times as rarely: a few batches may be faster than the rest
+            wish = max(1, min(10 * self._every, int(_INTERVAL / per_batch)))
         # the largest of the flags, and the smallest of the wishes, in one message
         most = self._comm.allreduce(
             np.array([int(self.raised), -wish], np.int64), op="max", what="interruption"
         )
         self._every = self._countdown = int(-most[1])
+        self._passed = 0
         self._asked = time.perf_counter()
         return bool(most[0])
