@@ -13,6 +13,7 @@ from uniflexflow import tree
 from uniflexflow.layers.base import Layer
 from uniflexflow.ops.symbolic import KerasTensor
 from uniflexflow.parallel import world
+from uniflexflow.runtime.launch import is_terminal
 
 
 def readable_size(nbytes: float) -> str:
@@ -168,7 +169,7 @@ def print_summary(
         ends = [p * 0.90 for p in ends] + [1.0]
     if line_length is None:
         terminal = shutil.get_terminal_size().columns - 4
-        line_length = min(width, terminal) if sys.stdout.isatty() else width
+        line_length = min(width, terminal) if is_terminal(sys.stdout) else width
     if len(ends) != len(header):
         raise ValueError(f"summary: expected {len(header)} `positions`; received {len(ends)}.")
     scale = line_length if ends[-1] <= 1 else 1
@@ -223,7 +224,12 @@ def print_summary(
         if world().rank != 0:
             return
         # as wide as asked for, also where the output is no terminal
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else line_length)
+        live = is_terminal(sys.stdout)
+        console = Console(
+            highlight=False,
+            width=None if live else line_length,
+            force_terminal=None if live else False,
+        )
         if console.width < line_length:
             console.width = line_length
         for line in lines:

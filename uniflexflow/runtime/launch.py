@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 # Each launcher's number of processes. SLURM_NTASKS alone is not one: a batch script
 # that starts plain python has it too.
@@ -75,3 +76,21 @@ def is_child_of_rank(env: Mapping[str, str] = os.environ) -> bool:
     """Say whether the launcher's variables were inherited from the rank's process."""
     pid, _, identity = env.get(_MARK, "").partition("/")
     return bool(pid) and int(pid) != os.getpid() and identity == _identity(env)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Say whether what is written to ``stream`` is seen on a terminal.
+
+    Open MPI's launcher gives its processes a pseudo-terminal even if its own output goes to
+    a file, so under a launcher its output is looked at too.
+    """
+    isatty = getattr(stream, "isatty", None)
+    if isatty is None or not isatty():
+        return False
+    if not any(name in os.environ for name in (*_SIZES, *_RANKS)):
+        return True
+    try:
+        target = os.readlink(f"/proc/{os.getppid()}/fd/1")
+    except OSError:
+        return False
+    return target.startswith(("/dev/pts/", "/dev/tty"))

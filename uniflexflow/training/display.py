@@ -6,6 +6,7 @@ import logging
 import sys
 
 from uniflexflow.parallel import world
+from uniflexflow.runtime.launch import is_terminal
 
 _log = logging.getLogger("uniflexflow")
 _settings = {"interactive": True}
@@ -53,5 +54,4 @@ def is_live() -> bool:
         return False
     if "ipykernel" in sys.modules and not hasattr(sys.stdout, "buffer"):
         return True
-    isatty = getattr(sys.stdout, "isatty", None)
-    return bool(isatty is not None and isatty())
+    return is_terminal(sys.stdout)
