@@ -20,7 +20,7 @@ class Stream:
     [
         (True, {}, None, True),
         (False, {}, None, False),
-        (True, {"OMPI_COMM_WORLD_SIZE": "1"}, "/home/user/job.log", False),
+        (True, {"OMPI_COMM_WORLD_SIZE": "1"}, "/data/job.log", False),
         (True, {"OMPI_COMM_WORLD_SIZE": "4"}, "/dev/pts/3", True),
         (False, {"PMI_SIZE": "2"}, "/dev/pts/3", False),
         (True, {"PMIX_RANK": "0"}, "pipe:[1234]", False),
