@@ -5,7 +5,7 @@ frozen whole, ``verify`` its law, ``rewrite`` the one way to change it, ``text``
 printed form.
 """
 
-from uniflexflow.ir.graph import Graph, reachable
+from uniflexflow.ir.graph import Graph, reachable, use_counts
 from uniflexflow.ir.rewrite import rewrite
 from uniflexflow.ir.text import to_text
 from uniflexflow.ir.value import (
@@ -43,5 +43,6 @@ __all__ = [
     "rewrite",
     "scope",
     "to_text",
+    "use_counts",
     "verify",
 ]

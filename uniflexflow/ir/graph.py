@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -52,3 +53,14 @@ class Graph:
     def compute_nodes(self) -> tuple[Node, ...]:
         """Nodes that compute: neither inputs nor constants."""
         return tuple([n for n in self.nodes if n.op is not INPUT and n.op is not CONSTANT])
+
+
+def use_counts(graph: Graph) -> dict[Value, int]:
+    """Return how often each value is read, by nodes and by the caller."""
+    uses: dict[Value, int] = defaultdict(int)
+    for node in graph.nodes:
+        for value in node.inputs:
+            uses[value] += 1
+    for value in graph.roots:
+        uses[value] += 1
+    return uses

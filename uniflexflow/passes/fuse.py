@@ -8,10 +8,9 @@ read and write memory once.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
-from uniflexflow.ir import Graph, Node, Value, apply, rewrite, scope
+from uniflexflow.ir import Graph, Node, Value, apply, rewrite, scope, use_counts
 from uniflexflow.ir.rewrite import clone
 from uniflexflow.ops.registry import OPS
 from uniflexflow.passes.fuse_reductions import fuse_reductions
@@ -25,16 +24,6 @@ MAX_INPUTS = 24
 
 #: product -> the same product with a bias and an activation
 _WITH_EPILOGUE = {"matmul": "dense", "conv2d": "conv2d_bias"}
-
-
-def _use_counts(graph: Graph) -> dict[Value, int]:
-    uses: dict[Value, int] = defaultdict(int)
-    for node in graph.nodes:
-        for value in node.inputs:
-            uses[value] += 1
-    for value in graph.roots:
-        uses[value] += 1
-    return uses
 
 
 def _product_behind(value: Value) -> Value:
@@ -55,7 +44,7 @@ def _takes_bias(product: Value, bias: Value) -> bool:
 
 def fuse_epilogues(graph: Graph) -> Graph:
     """Put ``+ bias`` and ``relu`` into the product that they follow, if it has no other use."""
-    uses = _use_counts(graph)
+    uses = use_counts(graph)
 
     def once(old: Value) -> bool:
         return uses[old] == 1 and uses[_product_behind(old)] == 1

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from uniflexflow.ir import Graph, Node, Value, apply, rewrite
+from uniflexflow.ir import Graph, Node, Value, apply, rewrite, use_counts
 from uniflexflow.ops.registry import OPS
 
 # A reduction may repeat a few steps of a chain that goes on without it, if it then reads
@@ -112,12 +112,7 @@ def _leading_or_trailing(axes: tuple[int, ...], ndim: int) -> bool:
 
 def fuse_reductions(graph: Graph) -> Graph:
     """Let reductions compute the elementwise work before them, where that saves traffic."""
-    uses: dict[Value, int] = defaultdict(int)
-    for node in graph.nodes:
-        for value in node.inputs:
-            uses[value] += 1
-    for value in graph.roots:
-        uses[value] += 1
+    uses = use_counts(graph)
     tails: dict[Value, _Tail] = {}
     dropped: dict[int, set[Value]] = defaultdict(set)
     read_by_tails: set[Value] = set()
