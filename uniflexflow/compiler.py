@@ -277,7 +277,7 @@ class Function:
 
     def held_bytes(self) -> int:
         """Return what the plans hold from call to call: temporary values and constants."""
-        return self._arena.memory.nbytes + sum(s.constant_bytes for s in self._steps.values())
+        return self._arena.nbytes + sum(s.constant_bytes for s in self._steps.values())
 
 
 def _native(x: np.ndarray | np.generic) -> np.ndarray:

@@ -127,6 +127,18 @@ def test_auto_takes_the_faster(monkeypatch, with_overlap, choice):
     assert comm.log == [("world", 2, "max")]  # the ranks agreed, once
 
 
+def test_auto_is_off_where_nothing_travels():
+    class Neighbours(Twins):
+        node_sum = object()
+
+        def dup(self, name):
+            return Neighbours(name, self.log)
+
+    runs = exchange("auto", Neighbours())
+    assert runs.trial is None and not runs.overlap
+    assert exchange("on", Neighbours()).overlap
+
+
 def test_policies_are_checked(monkeypatch):
     with pytest.raises(ValueError, match="received 'sometimes'; expected auto, on or off"):
         exchange("sometimes")

@@ -83,8 +83,8 @@ class _Builder:
     def build(self) -> Plan:
         self._find_uses()
         self._find_updates_in_place()
-        places, arena_bytes = self._lay_out()
-        return self._assemble(places, arena_bytes)
+        places, nbytes = self._lay_out()
+        return self._assemble(places, nbytes)
 
     def _find_uses(self) -> None:
         """Note for each owner the first and last instruction that touch it."""
@@ -152,38 +152,48 @@ class _Builder:
             if self.root[v][0] is owner
         )
 
-    def _lay_out(self) -> tuple[dict[Value, Place], int]:
-        lifetimes: list[Lifetime] = []
-        number: dict[Value, int] = {}
-        self.workspace: dict[int, int] = {}  # instruction -> lifetime
+    def _lay_out(self) -> tuple[dict[Value, Place], dict[str, int]]:
+        lifetimes: dict[str, list[Lifetime]] = {"arena": [], "exchange": []}
+        number: dict[Value, tuple[str, int]] = {}  # owner of bytes -> space, lifetime in it
+        workspace: dict[int, int] = {}  # instruction -> lifetime
+        exchanged = {
+            self.root[value][0]
+            for node, _ in self.schedule
+            if node.op.name == "allreduce_start"
+            for value in node.inputs
+        }
         for i, (node, call) in enumerate(self.schedule):
             claimed = set()
             for k, value in enumerate(node.outputs):
                 if value in self.home:
                     continue
-                number[value] = len(lifetimes)
+                space = "exchange" if value in exchanged else "arena"
                 life = Lifetime(value.spec.nbytes, i, self.last[value])
                 for out, j in _inplace(node, call):
                     owner, _ = self.root[node.inputs[j]]
                     if (
                         out == k
                         and owner in number
+                        and (space == "arena" or number[owner][0] == space)
                         and owner not in claimed
                         and self.last[owner] == i
                         and owner.spec.nbytes == value.spec.nbytes
                         and self._may_overwrite(node, call, k, owner)
                     ):
-                        life.takes_over = number[owner]
+                        space, life.takes_over = number[owner]
                         claimed.add(owner)
                         break
-                lifetimes.append(life)
+                number[value] = space, len(lifetimes[space])
+                lifetimes[space].append(life)
             if call is not None and call.workspace:
-                self.workspace[i] = len(lifetimes)
-                lifetimes.append(Lifetime(call.workspace, i, i))
-        offsets, arena_bytes = assign_offsets(lifetimes)
-        places = {value: Place("arena", 0, offsets[n]) for value, n in number.items()}
+                workspace[i] = len(lifetimes["arena"])
+                lifetimes["arena"].append(Lifetime(call.workspace, i, i))
+        offsets, nbytes = {}, {}
+        for space, lives in lifetimes.items():
+            offsets[space], nbytes[space] = assign_offsets(lives)
+        places = {value: Place(space, 0, offsets[space][n]) for value, (space, n) in number.items()}
         self.workspace_places = {
-            i: Place("arena", 0, offsets[n]) for i, n in self.workspace.items()
+            i: Place("arena", 0, offsets["arena"][n]) for i, n in workspace.items()
         }
         feed = variable = 0
         for value in self.graph.inputs:
@@ -197,9 +207,9 @@ class _Builder:
             places[value] = Place("constant", i)
         for owner, leaf in self.home.items():
             places[owner] = places[leaf]
-        return places, arena_bytes
+        return places, nbytes
 
-    def _assemble(self, places: dict[Value, Place], arena_bytes: int) -> Plan:
+    def _assemble(self, places: dict[Value, Place], nbytes: dict[str, int]) -> Plan:
         table: dict[Place, int] = {}
 
         def place_of(value: Value) -> Place:
@@ -223,7 +233,8 @@ class _Builder:
                 (places[leaf], place_of(new), leaf.spec.nbytes) for leaf, new in self.copied
             ),
             constants=tuple(self.constants),
-            arena_bytes=arena_bytes,
+            arena_bytes=nbytes["arena"],
+            exchange_bytes=nbytes["exchange"],
         )
 
 

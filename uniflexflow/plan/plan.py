@@ -19,9 +19,10 @@ class Place:
     Attributes
     ----------
     space : str
-        ``"feed"``, ``"variable"``, ``"constant"`` or ``"arena"``.
+        ``"feed"``, ``"variable"``, ``"constant"``, ``"arena"``, or ``"exchange"``: what the
+        ranks sum, in memory that a node's ranks can share.
     index : int
-        Which feed, variable or constant; 0 for the arena.
+        Which feed, variable or constant; 0 for the arena and the exchange.
     offset : int
         Bytes from the start of that memory.
     """
@@ -32,7 +33,8 @@ class Place:
 
     def __str__(self) -> str:
         at = f"+{self.offset}" if self.offset else ""
-        return f"arena{at}" if self.space == "arena" else f"{self.space}{self.index}{at}"
+        number = "" if self.space in ("arena", "exchange") else self.index
+        return f"{self.space}{number}{at}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +63,7 @@ class Plan:
         (variable, source, bytes) to copy when all instructions are done: updates that
         could not be written in place.
     constants : tuple of Value
-    arena_bytes : int
+    arena_bytes, exchange_bytes : int
     """
 
     graph: Graph
@@ -71,6 +73,7 @@ class Plan:
     copies: tuple[tuple[Place, Place, int], ...]
     constants: tuple[Value, ...]
     arena_bytes: int
+    exchange_bytes: int
 
     @property
     def flops(self) -> int:
@@ -79,6 +82,8 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"plan: {len(self.instructions)} instructions, arena {self.arena_bytes} bytes"]
+        if self.exchange_bytes:
+            lines[0] += f", exchange {self.exchange_bytes} bytes"
         for number, ins in enumerate(self.instructions):
             name = ins.call.name if ins.call is not None else ins.node.op.name
             outs = len(ins.node.outputs)

@@ -2,10 +2,11 @@
 
 A plan calls ``Exchange.run`` for each collective instruction. ``allreduce_wait`` does the
 sum itself, or, with overlap on, a communication thread has been doing it since
-``allreduce_start``. MPI libraries poll while they wait, so that thread takes a core:
-over shared memory overlap costs more than it hides, over a slow network it pays. Which
-of the two it is, is measured: ``UNIFLEXFLOW_OVERLAP=auto`` runs a few steps of each kind
-and keeps the faster, the same on all ranks.
+``allreduce_start``. MPI libraries poll while
+they wait, so that thread takes a core: it pays over a slow network, where messages take
+long. Whether it does is measured: ``UNIFLEXFLOW_OVERLAP=auto`` runs a few steps of each
+kind and keeps the faster, the same on all ranks. Ranks that share a node's memory
+(``runtime.node_memory``) send nothing: for them auto is off.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ PACK_BELOW = 1 << 16
 
 def allreduce(inputs: Arrays, outputs: Arrays, comm: SerialCommunicator, what: str = "") -> None:
     """Sum each input over all ranks into its output, which may be the same memory."""
+    if comm.allreduce_in_node(inputs, outputs, PACK_BELOW, what):
+        return
     small = [(x, y) for x, y in zip(inputs, outputs) if x.nbytes < PACK_BELOW]
     for x, y in zip(inputs, outputs):
         if x.nbytes >= PACK_BELOW:
@@ -124,7 +127,14 @@ class Channels:
             for name, (line, place) in lines.items()
         }
         self._beside = {name: axis.dup(f"{name} overlap") for name, axis in self.axes.items()}
+        for axis in (*self.axes.values(), *self._beside.values()):
+            axis.join_node()
         self._threads: dict[str, _Thread] = {}
+
+    @property
+    def in_node(self) -> bool:
+        """Whether all sums go through a node's memory, without messages."""
+        return all(axis.node_sum is not None for axis in self.axes.values())
 
     def thread(self, axis: str) -> _Thread:
         """Return the communication thread of a mesh axis, started when first used."""
@@ -161,6 +171,8 @@ class Exchange:
                     "(MPI_THREAD_MULTIPLE); set it to off or auto, or use another MPI."
                 )
             policy = "off"
+        if policy == "auto" and channels.in_node:
+            policy = "off"  # nothing travels that could be hidden: the cores themselves add
         self.trial = _Trial(channels.comm) if policy == "auto" else None
         self.overlap = policy == "on"
         self._under_way: dict[int, tuple[queue.SimpleQueue[Any], Arrays]] = {}

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from uniflexflow.runtime import launch
+from uniflexflow.runtime.node_memory import NodeSum, join
 
 #: Elements in one message; MPI counts are 32-bit integers in many libraries.
 MAX_COUNT = 1 << 30
@@ -37,6 +38,7 @@ class SerialCommunicator:
     local_rank = 0
     local_size = 1
     threads = True
+    node_sum: NodeSum | None = None
 
     def __init__(self, name: str = "world"):
         self.name = name
@@ -60,6 +62,19 @@ class SerialCommunicator:
         if out is not array:
             out[...] = array
         return out
+
+    def join_node(self) -> None:
+        """Let the ranks sum through their node's memory from now on, if all can reach it."""
+
+    def allreduce_in_node(
+        self,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        pack_below: int,
+        what: str = "",
+    ) -> bool:
+        """Sum tensors without messages if that is possible; see ``NodeSum.try_allreduce``."""
+        return False
 
     def allgather(
         self, array: Any, what: str = "", rows: Sequence[int] | None = None
@@ -104,6 +119,8 @@ class Communicator(SerialCommunicator):
         Collectives begun so far.
     waiting : (str, float) or None
         What the collective under way is, and since when.
+    node_sum : NodeSum or None
+        How tensors are summed without messages, after ``join_node``.
     """
 
     def __init__(
@@ -183,6 +200,23 @@ class Communicator(SerialCommunicator):
             self.mpi.Allreduce(self._MPI.IN_PLACE if same else part, into, self._ops[op])
         self.waiting = None
         return out
+
+    def join_node(self) -> None:
+        self.node_sum = join(self.rank, self.size, self.gather_objects)
+
+    def allreduce_in_node(
+        self,
+        inputs: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        pack_below: int,
+        what: str = "",
+    ) -> bool:
+        if self.node_sum is None:
+            return False
+        self._begin(f"allreduce {what}")
+        done = self.node_sum.try_allreduce(inputs, outputs, pack_below)
+        self.waiting = None
+        return done
 
     def allgather(
         self, array: Any, what: str = "", rows: Sequence[int] | None = None

@@ -11,15 +11,25 @@ from uniflexflow._core.executor import Program, copy
 from uniflexflow.ir import Node
 from uniflexflow.ops.variable import aligned_zeros
 from uniflexflow.plan import Instruction, Place, Plan
+from uniflexflow.runtime import node_memory
+from uniflexflow.runtime.node_memory import SharedMemory
 
 Collective = Callable[[Node, list[np.ndarray], list[np.ndarray]], None]
 
 
 class Arena:
-    """Memory for the temporary values of plans that never run at the same time."""
+    """Memory for the temporary values of plans that never run at the same time.
+
+    Attributes
+    ----------
+    memory, exchange : ndarray of uint8
+        Of the plans' spaces "arena" and "exchange".
+    """
 
     def __init__(self) -> None:
         self.memory = np.empty(0, np.uint8)
+        self.exchange = np.empty(0, np.uint8)
+        self._region: SharedMemory | None = None  # that the exchange lies in
         self._scratch = np.empty(0, np.uint8)
 
     def require(self, nbytes: int) -> int:
@@ -28,6 +38,22 @@ class Arena:
             self.memory = np.empty(0, np.uint8)  # give back before taking more
             self.memory = aligned_empty(nbytes)
         return self.memory.ctypes.data
+
+    def require_exchange(self, nbytes: int) -> int:
+        """Return the address of at least ``nbytes`` that a node's ranks can share."""
+        if self.exchange.nbytes < nbytes:
+            self._region, self.exchange = None, np.empty(0, np.uint8)
+            if node_memory.AVAILABLE:
+                self._region = SharedMemory(nbytes)
+                self.exchange = self._region.array
+            else:
+                self.exchange = aligned_empty(nbytes)
+        return self.exchange.ctypes.data
+
+    @property
+    def nbytes(self) -> int:
+        """All of it, without the scratchpads."""
+        return self.memory.nbytes + self.exchange.nbytes
 
     def scratch(self, nbytes: int) -> np.ndarray:
         """Return memory for all slave cores' scratchpads; plans of one size share it."""
@@ -104,13 +130,17 @@ class Executor:
         self._scratch = arena.scratch(scratch_bytes * num_threads)
         address = self._scratch.ctypes.data
         self.program = Program(calls, len(plan.table), num_threads, address, scratch_bytes)
-        self._memory: np.ndarray | None = None  # what the program's addresses point into
+        # what the program's addresses point into
+        self._memory: np.ndarray | None = None
+        self._exchange: np.ndarray | None = None
         self._feeds: list[np.ndarray] = []
 
     def _bind(self) -> None:
         """Give every place of the table its address, and make views of the outputs."""
         self._base = self.arena.require(self.plan.arena_bytes)
         self._memory = self.arena.memory
+        self._exchange_base = self.arena.require_exchange(self.plan.exchange_bytes)
+        self._exchange = self.arena.exchange
         for at, place in enumerate(self.plan.table):
             if place.space != "feed":
                 self.program.set_address(at, self._address(place))
@@ -128,6 +158,8 @@ class Executor:
     def _address(self, place: Place) -> int:
         if place.space == "arena":
             base = self._base
+        elif place.space == "exchange":
+            base = self._exchange_base
         elif place.space == "variable":
             base = self._variables[place.index].ctypes.data
         elif place.space == "constant":
@@ -139,6 +171,8 @@ class Executor:
     def _view(self, place: Place, spec: Any) -> np.ndarray:
         if place.space == "arena":
             memory = self.arena.memory
+        elif place.space == "exchange":
+            memory = self.arena.exchange
         elif place.space == "variable":
             memory = self._variables[place.index]
         elif place.space == "constant":
@@ -158,7 +192,7 @@ class Executor:
         ValueError
             If a feed has another shape or dtype than the plan was made for.
         """
-        if self._memory is not self.arena.memory:
+        if self._memory is not self.arena.memory or self._exchange is not self.arena.exchange:
             self._bind()
         self._feeds = self.program.set_feeds(self._feed_rules, feeds)
         for start, stop, collective in self._segments:

@@ -25,7 +25,8 @@ class MemoryUsage:
     batch : int
         One batch of inputs and targets.
     activations : int
-        The arena: activations, gradients and temporary values at their peak.
+        Activations, gradients and temporary values at their peak, and what is summed over
+        the ranks.
     """
 
     weights: int
@@ -108,5 +109,5 @@ def memory_usage(model: Any, batch_size: int, x: Any = None, y: Any = None) -> M
         weights=weights,
         optimizer=others,
         batch=sum(v.spec.nbytes for v in feeds),
-        activations=step.plan.arena_bytes,
+        activations=step.plan.arena_bytes + step.plan.exchange_bytes,
     )
