@@ -58,7 +58,7 @@ NAMESPACES = {
     "tree": "Nested structures",
 }
 #: What stands in the package itself and in no namespace above.
-TOP = ("Variable", "KerasTensor", "gradients", "show_config")
+TOP = ("Variable", "KerasTensor", "RematScope", "gradients", "remat", "show_config")
 
 
 def public_names(module):

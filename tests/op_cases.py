@@ -6,6 +6,7 @@ import numpy as np
 from op_case import Case, away, distinct, given, real, truth, whole
 
 from uniflexflow import ops
+from uniflexflow.ops.ordering import after
 
 S = (3, 5)
 erf = np.vectorize(math.erf)
@@ -47,6 +48,7 @@ UNARY = [
     Case("isfinite", ops.isfinite, [given(SPECIAL)], np.isfinite, gradient=False),
     Case("isinf", ops.isinf, [given(SPECIAL)], np.isinf, gradient=False),
     Case("logical_not", ops.logical_not, [truth(*S)], np.logical_not, gradient=False),
+    Case("after", lambda x: after(x, ops.exp(x[0])) * x, [real(*S)], np.square),
     Case("stop_gradient", ops.stop_gradient, [real(*S)], lambda x: x, gradient=False),
     Case("tan", ops.tan, [real(*S, low=-1, high=1)], np.tan),
     Case("sinh", ops.sinh, [real(*S)], np.sinh),

@@ -22,6 +22,7 @@ from uniflexflow import (
     utils,
 )
 from uniflexflow.layers import Input, InputSpec, Layer
+from uniflexflow.layers.remat import RematScope, remat
 from uniflexflow.losses import Loss
 from uniflexflow.machine import show_config
 from uniflexflow.metrics import Metric
@@ -41,6 +42,7 @@ __all__ = [
     "Metric",
     "Model",
     "Optimizer",
+    "RematScope",
     "Sequential",
     "Variable",
     "activations",
@@ -60,6 +62,7 @@ __all__ = [
     "optimizers",
     "random",
     "regularizers",
+    "remat",
     "saving",
     "show_config",
     "tree",

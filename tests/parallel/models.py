@@ -171,7 +171,38 @@ def remembered():
     return new.made, step
 
 
-MODELS = [perceptron, normalised, sequence, whole_batch, generated, remembered]
+def recomputed():
+    """Statistics of the batch, dropout and an inner region, computed again for gradients."""
+    new = Weights()
+    w1, gamma, w2, w3 = new(5, 6), new(value=np.ones(6)), new(6, 6), new(6, 3)
+    mean = new(value=np.zeros(6))
+    seed = Variable(np.array([3, 0], "int64"), name="seed", trainable=False)
+
+    @uff.remat
+    def inner(h):
+        return h + ops.tanh(ops.matmul(ops.tanh(h), w2))
+
+    @uff.remat
+    def block(x):
+        h = ops.matmul(x, w1)
+        m = ops.mean(h, axis=0)
+        mean.assign(0.9 * mean.value + 0.1 * m)
+        h = (h - m) * ops.rsqrt(ops.mean((h - m) ** 2, axis=0) + 1e-3) * gamma
+        key = seed.value
+        keep = ops.random.random_uniform(key, h.shape, "float64") >= 0.4
+        seed.assign(key + np.array([0, 1], "int64"))
+        return inner(ops.where(keep, h / 0.6, 0.0))
+
+    def step(x, y, weight):
+        h = block(x)
+        loss = ops.mean((ops.matmul(h, w3) - y) ** 2)
+        sgd(loss, [w1, gamma, w2, w3])
+        return loss, h
+
+    return [*new.made, seed], step
+
+
+MODELS = [perceptron, normalised, sequence, whole_batch, generated, remembered, recomputed]
 
 
 def batches():

@@ -215,6 +215,7 @@ def lower_pad(node):
 
 
 LOWERINGS = {
+    "after": lower_reshape,
     "reshape": lower_reshape,
     "transpose": lower_transpose,
     "broadcast_to": lower_broadcast_to,

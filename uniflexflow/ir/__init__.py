@@ -14,6 +14,7 @@ from uniflexflow.ir.value import (
     Indices,
     Node,
     OpDef,
+    Region,
     Shape,
     TensorSpec,
     Value,
@@ -21,6 +22,7 @@ from uniflexflow.ir.value import (
     constant,
     current_scope,
     leaf,
+    region,
     scope,
 )
 from uniflexflow.ir.verify import verify
@@ -32,6 +34,7 @@ __all__ = [
     "Indices",
     "Node",
     "OpDef",
+    "Region",
     "Shape",
     "TensorSpec",
     "Value",
@@ -40,6 +43,7 @@ __all__ = [
     "current_scope",
     "leaf",
     "reachable",
+    "region",
     "rewrite",
     "scope",
     "to_text",

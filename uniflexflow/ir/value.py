@@ -94,6 +94,9 @@ class OpDef:
         (a product with a constant).
     elementwise : bool
         One output element needs only the input elements at its position.
+    num_read : int, optional
+        How many inputs, the first ones, have their numbers read; those behind them are
+        only waited for. None: all.
     """
 
     name: str
@@ -104,21 +107,26 @@ class OpDef:
     localise: Callable[..., Attrs] | None = None
     linear: str = ""
     elementwise: bool = False
+    num_read: int | None = None
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
 
 class Node:
-    """One application of an operation."""
+    """One application of an operation.
 
-    __slots__ = ("op", "inputs", "attrs", "outputs", "id", "scope")
+    ``regions`` are those that it was made in, the outermost first; leaves are in none.
+    """
+
+    __slots__ = ("op", "inputs", "attrs", "outputs", "id", "scope", "regions")
 
     def __init__(self, op: OpDef, inputs: tuple[Value, ...], attrs: dict[str, Any]):
         self.op = op
         self.inputs = inputs
         self.attrs = attrs
         self.scope = current_scope()
+        self.regions = tuple(_scopes.regions) if inputs and _scopes.regions else ()
         specs = op.infer(*[v.spec for v in inputs], **attrs)
         if isinstance(specs, TensorSpec):
             specs = (specs,)
@@ -134,6 +142,7 @@ class Node:
             node.op, node.inputs, node.attrs, node.id = self.op, inputs, self.attrs, _next_id()
             node.outputs = tuple([Value(node, v.index, v.spec) for v in self.outputs])
         node.scope = self.scope
+        node.regions = ()  # they are of the graph that gradients are taken of
         return node
 
     def __repr__(self) -> str:
@@ -238,11 +247,27 @@ def apply(op: OpDef, *inputs: Value, **attrs: Any) -> Any:
 # -- scopes: which layer a node comes from -----------------------------------------
 
 
+class Region:
+    """A part of a graph that gradients may compute again instead of keeping its values.
+
+    Attributes
+    ----------
+    active : bool
+        Whether they do; may be set to False once the region has been traced.
+    """
+
+    __slots__ = ("active",)
+
+    def __init__(self) -> None:
+        self.active = True
+
+
 class _Scopes(threading.local):
-    """The names of the layers that this thread is tracing, the innermost last."""
+    """The layers and the regions that this thread is tracing, the innermost last."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.regions: list[Region] = []
 
 
 _scopes = _Scopes()
@@ -261,3 +286,14 @@ def scope(name: str) -> Iterator[None]:
         yield
     finally:
         _scopes.names.pop()
+
+
+@contextlib.contextmanager
+def region() -> Iterator[Region]:
+    """Make the nodes inside a region of its own."""
+    made = Region()
+    _scopes.regions.append(made)
+    try:
+        yield made
+    finally:
+        _scopes.regions.pop()

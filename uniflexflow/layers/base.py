@@ -21,7 +21,7 @@ import numpy as np
 from uniflexflow import naming, regularizers, tree
 from uniflexflow.compiler import Function
 from uniflexflow.ir import Value, scope
-from uniflexflow.layers import auto_config, call
+from uniflexflow.layers import auto_config, call, remat
 from uniflexflow.layers.input_spec import assert_input_compatibility
 from uniflexflow.layers.shapes import as_shape, shape_to_placeholders
 from uniflexflow.layers.weights import WeightOwner
@@ -84,6 +84,10 @@ class Layer(WeightOwner):
 
     #: constructor arguments that only give a start, and are no part of the configuration
     _not_in_config: tuple[str, ...] = ()
+    #: a model that `remat` may cut into units of its own layers
+    _has_cuts = False
+    _takes_remat_scope = True
+    _remat: remat.RematMode | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Layer:
         layer = object.__new__(cls)
@@ -118,6 +122,8 @@ class Layer(WeightOwner):
                 f"{type(self).__name__}: `name` must be a string without '/'; received {name!r}."
             )
         self.name = name or naming.auto_name(type(self).__name__)
+        if self._takes_remat_scope:
+            self._remat = remat.current_mode(self.name)
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self.autocast = autocast
         self.dtype = dtype
@@ -244,7 +250,10 @@ class Layer(WeightOwner):
             with scope(self.name):
                 self._calling += 1
                 try:
-                    outputs = self._invoke(arguments)
+                    if self._remat is None:
+                        outputs = self._invoke(arguments)
+                    else:
+                        outputs = remat.invoke(self, arguments)
                 finally:
                     self._calling -= 1
                 if self.activity_regularizer is not None:
@@ -285,7 +294,7 @@ class Layer(WeightOwner):
         )
         layers = self._flatten_layers()
         # what a plan of this layer depends on besides its arguments
-        key = tuple([(id(layer), layer.trainable) for layer in layers])
+        key = tuple([(id(layer), layer.trainable, layer._remat) for layer in layers])
         found = self._functions.get(key)
         if found is None:
 

@@ -6,8 +6,10 @@ from typing import Any
 
 from uniflexflow import tree
 from uniflexflow.ir import Value
+from uniflexflow.layers import remat
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.input_layer import InputLayer
+from uniflexflow.models.cuts import network_cuts
 from uniflexflow.models.graph_config import functional_config, functional_from_config
 from uniflexflow.models.model import Model, check_structure, fit_input
 from uniflexflow.models.network import Network
@@ -26,6 +28,8 @@ class Functional(Model):
     name : str, optional
     trainable, dtype : as of Layer
     """
+
+    _has_cuts = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return Layer.__new__(cls, *args, **kwargs)
@@ -149,7 +153,8 @@ class Functional(Model):
         values: dict[KerasTensor, Value] = {}
         for i, (placeholder, x, m) in enumerate(zip(self.inputs, flat, masks)):
             values[placeholder] = fit_input(self, i, placeholder, x, m)
-        self._network.run(values)
+        cut = remat.is_cut(self)
+        self._network.run(values, network_cuts(self._network.calls, self.outputs) if cut else ())
         return tree.map_structure(lambda x: values[x], self._outputs_structure)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:

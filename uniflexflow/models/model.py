@@ -61,6 +61,8 @@ class Model(Trainer, Layer):
     8
     """
 
+    _takes_remat_scope = False  # its layers do
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is Model and _is_functional_call(args, kwargs):
             from uniflexflow.models.functional import Functional

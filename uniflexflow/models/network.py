@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from uniflexflow import tree
+from uniflexflow.ir import region
 from uniflexflow.layers.input_layer import InputLayer
 from uniflexflow.ops.symbolic import CallNode, KerasTensor
 
@@ -117,13 +119,31 @@ class Network:
             place = {id(n): i for i, n in enumerate(every)}
             nodes.sort(key=lambda n: place.get(id(n), 0))
 
-    def run(self, values: dict[KerasTensor, Any]) -> None:
-        """Run the calls; ``values`` has the inputs and gets all others."""
+    def run(self, values: dict[KerasTensor, Any], cuts: Sequence[int] = ()) -> None:
+        """Run the calls.
+
+        Parameters
+        ----------
+        values : dict
+            Has the inputs and gets all others.
+        cuts : sequence of int
+            How many calls lie before each cut. What lies before one is computed again for
+            its gradient; what comes last is not: its gradient comes next.
+        """
+        start = 0
+        for stop in cuts:
+            with region():
+                self._run(self.calls[start:stop], values)
+            start = stop
+        self._run(self.calls[start:], values)
+
+    @staticmethod
+    def _run(calls: Sequence[CallNode], values: dict[KerasTensor, Any]) -> None:
 
         def fill(x: Any) -> Any:
             return values[x] if isinstance(x, KerasTensor) else x
 
-        for node in self.calls:
+        for node in calls:
             args = tree.map_structure(fill, node.args)
             kwargs = tree.map_structure(fill, node.kwargs)
             results = node.target(*args, **kwargs)

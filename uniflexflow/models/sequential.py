@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from uniflexflow import tree
-from uniflexflow.ir import scope
+from uniflexflow.ir import region, scope
+from uniflexflow.layers import remat
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.input_layer import InputLayer
 from uniflexflow.layers.shapes import as_shape
+from uniflexflow.models.cuts import best_cuts, elements
 from uniflexflow.models.model import Model, check_structure, fit_input
 from uniflexflow.ops.dtypes import floatx, is_float
 from uniflexflow.ops.mask import set_mask
@@ -32,6 +34,8 @@ class Sequential(Model):
     >>> model.output_shape
     (None, 2)
     """
+
+    _has_cuts = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return Layer.__new__(cls, *args, **kwargs)
@@ -189,9 +193,21 @@ class Sequential(Model):
             inputs = fit_input(self, 0, placeholder, x, mask, any_size=True)
         elif mask is not None:
             set_mask(inputs, mask)
-        for layer in self.layers:
+        start, layers = 0, self.layers
+        for stop in self._cuts():
+            with region():
+                for layer in layers[start:stop]:
+                    inputs = layer(inputs)
+            start = stop
+        for layer in layers[start:]:  # not computed again: its gradient comes next
             inputs = layer(inputs)
         return inputs
+
+    def _cuts(self) -> tuple[int, ...]:
+        if not (remat.is_cut(self) and self._tensors):
+            return ()
+        sizes = [elements(x) for x in self._tensors[1:]]
+        return best_cuts(sizes, sizes)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return None  # its last layer has set the mask

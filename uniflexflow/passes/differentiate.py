@@ -10,6 +10,7 @@ from uniflexflow.ops.dispatch import as_value
 from uniflexflow.ops.dtypes import is_float
 from uniflexflow.ops.elementwise import add
 from uniflexflow.ops.shaping import broadcast_to
+from uniflexflow.passes.recompute import Recomputation
 
 
 def gradients(target: Any, sources: Sequence[Any], grad_target: Any = None) -> list[Value | None]:
@@ -55,6 +56,7 @@ def gradients(target: Any, sources: Sequence[Any], grad_target: Any = None) -> l
     grads: dict[Value, Value] = {
         target: broadcast_to(one, target.shape) if grad_target is None else as_value(grad_target)
     }
+    recomputation = Recomputation(nodes)
     for node in reversed(nodes):
         outs = [grads.get(v) for v in node.outputs]
         if node.id not in depends or not node.inputs or all(g is None for g in outs):
@@ -73,7 +75,7 @@ def gradients(target: Any, sources: Sequence[Any], grad_target: Any = None) -> l
                 g if g is not None else broadcast_to(constant(0, v.dtype), v.shape)
                 for g, v in zip(outs, node.outputs)
             ]
-            ins = node.op.gradient(node, *filled)
+            ins = node.op.gradient(recomputation.version(node, grads), *filled)
             for value, g in zip(node.inputs, ins):
                 if g is None or not (value.node.id in depends or value in source_set):
                     continue

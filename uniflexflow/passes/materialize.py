@@ -5,7 +5,7 @@ from __future__ import annotations
 from uniflexflow.ir import Graph, Value, apply
 from uniflexflow.ops.registry import OPS
 
-VIEWS = ("reshape", "slice")
+VIEWS = ("after", "reshape", "slice")
 
 
 def _origin(value: Value) -> Value:

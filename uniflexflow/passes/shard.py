@@ -248,6 +248,9 @@ class _Sharder:
 
     def _emit(self, node: Node, needs: list[Layout], makes: list[Layout], depth: int = 0) -> None:
         """Add the local version of a node; remember its outputs under their layouts."""
+        if node.op.num_read is not None:  # what is only waited for may lie as it does
+            waited = [self.layout[v] for v in node.inputs[node.op.num_read :]]
+            needs = [*needs[: node.op.num_read], *waited]
         inputs = tuple([self._get(v, at, depth) for v, at in zip(node.inputs, needs)])
         axis, attrs = self.axis, node.attrs
         specs = [

@@ -24,7 +24,7 @@ def _inplace(node: Node, call: KernelCall | None) -> tuple[tuple[int, int], ...]
 
 def _same_bytes(node: Node) -> int | None:
     """Return the byte offset at which the output lies within the input, if it does."""
-    if node.op.name == "reshape":
+    if node.op.name in ("after", "reshape"):
         return 0
     if node.op.name != "slice":
         return None

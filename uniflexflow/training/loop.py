@@ -65,7 +65,9 @@ class Steps:
     def _look(self) -> list[tuple[Any, Any]]:
         # the objects, not their numbers, which others get when these are gone
         optimizer = self._model.optimizer
-        layers = [(layer, layer.trainable) for layer in self._model._flatten_layers()]
+        layers = [
+            (layer, (layer.trainable, layer._remat)) for layer in self._model._flatten_layers()
+        ]
         return [*layers, (optimizer, getattr(optimizer, "schedule", None))]
 
 
