@@ -21,6 +21,7 @@ from uniflexflow import (
     tree,
     utils,
 )
+from uniflexflow.callbacks import Profiler
 from uniflexflow.layers import Input, InputSpec, Layer
 from uniflexflow.layers.remat import RematScope, remat
 from uniflexflow.losses import Loss
@@ -42,6 +43,7 @@ __all__ = [
     "Metric",
     "Model",
     "Optimizer",
+    "Profiler",
     "RematScope",
     "Sequential",
     "Variable",

@@ -172,6 +172,25 @@ class Step:
             self._exchange.begin_step()
         return self._run(feeds)
 
+    def run_timed(
+        self, feeds: Sequence[np.ndarray], times: np.ndarray, starts: np.ndarray
+    ) -> list[np.ndarray]:
+        """Run as ``run_views`` does, and time each instruction; see ``Executor.run``.
+
+        Raises
+        ------
+        RuntimeError
+            If the reference interpreter runs the graph.
+        """
+        if self.plan is None:
+            raise RuntimeError(
+                "profile: the reference interpreter has no instructions to time; unset "
+                "UNIFLEXFLOW_EXECUTOR."
+            )
+        if self._exchange is not None:
+            self._exchange.begin_step()
+        return self.executor.run(feeds, times, starts)
+
     def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on feed arrays; update the variables; return the output arrays."""
         return [x.copy() for x in self.run_views(feeds)]

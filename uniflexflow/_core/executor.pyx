@@ -132,15 +132,19 @@ cdef class Program:
             for i in range(start, stop):
                 self.instructions[i].run(<const uff_instruction *>&self.instructions[i], &self.team)
 
-    def profile(self, Py_ssize_t start, Py_ssize_t stop, double[::1] times):
-        """Run instructions start to stop; add each one's seconds to ``times``."""
-        if not 0 <= start <= stop <= self.size or times.shape[0] < self.size:
+    def profile(self, Py_ssize_t start, Py_ssize_t stop, double[::1] times, double[::1] starts):
+        """Run instructions start to stop; add each one's seconds to ``times``.
+
+        ``starts`` gets the time, of ``time.perf_counter``, at which each began.
+        """
+        if (not 0 <= start <= stop <= self.size or times.shape[0] < self.size
+                or starts.shape[0] < self.size):
             raise IndexError(f"instructions {start}:{stop} of {self.size}")
         cdef Py_ssize_t i
         cdef double t
         with nogil:
             for i in range(start, stop):
-                t = seconds()
+                t = starts[i] = seconds()
                 self.instructions[i].run(<const uff_instruction *>&self.instructions[i], &self.team)
                 times[i] += seconds() - t
 

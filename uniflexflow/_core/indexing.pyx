@@ -91,7 +91,8 @@ def lower_take(node):
     ints = (indices.dtype == "int64", math.prod(x.shape[:axis]), x.shape[axis], indices.size,
             inner * x.itemsize, MANY if out.nbytes >= SPAWN_BYTES else 1,
             find_kernel("fill", (), x.dtype), missing(x.dtype), inner)
-    return KernelCall(f"take_{x.dtype}", <size_t>&run_take, ints)
+    return KernelCall(f"take_{x.dtype}", <size_t>&run_take, ints,
+                      nbytes=2 * out.nbytes + indices.nbytes)
 
 
 # ints: index is int64, outer, n, indices, elements of a row, itemsize, kernel that adds, cores

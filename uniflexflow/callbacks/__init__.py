@@ -13,6 +13,7 @@ from uniflexflow.callbacks.lambda_callback import LambdaCallback
 from uniflexflow.callbacks.learning_rate_scheduler import LearningRateScheduler
 from uniflexflow.callbacks.model_checkpoint import ModelCheckpoint
 from uniflexflow.callbacks.monitor import MonitorCallback
+from uniflexflow.callbacks.profiler import Profiler
 from uniflexflow.callbacks.progbar_logger import ProgbarLogger
 from uniflexflow.callbacks.reduce_lr_on_plateau import ReduceLROnPlateau
 from uniflexflow.callbacks.terminate_on_nan import TerminateOnNaN
@@ -28,6 +29,7 @@ __all__ = [
     "LearningRateScheduler",
     "ModelCheckpoint",
     "MonitorCallback",
+    "Profiler",
     "ProgbarLogger",
     "ReduceLROnPlateau",
     "TerminateOnNaN",

@@ -6,6 +6,7 @@ from typing import Any
 
 from uniflexflow.callbacks.callback import Callback
 from uniflexflow.callbacks.history import History
+from uniflexflow.callbacks.profiler import Profiler
 from uniflexflow.callbacks.progbar_logger import ProgbarLogger
 
 # Which methods make a callback one that must be called at each batch.
@@ -36,6 +37,8 @@ class CallbackList(Callback):
     progress : ProgbarLogger or None
         Not among those that are called at each batch: the loop asks it whether it is
         time to show something.
+    profiler : Profiler or None
+        The loop lets it run the steps of training.
     """
 
     def __init__(
@@ -65,6 +68,13 @@ class CallbackList(Callback):
         self.callbacks.sort(key=lambda c: c.runs_last)
         self.progress = next((c for c in self.callbacks if type(c) is ProgbarLogger), None)
         self.history = next((c for c in self.callbacks if isinstance(c, History)), None)
+        profilers = [c for c in self.callbacks if isinstance(c, Profiler)]
+        if len(profilers) > 1:
+            raise ValueError(
+                f"callbacks: there are {len(profilers)} Profilers; expected one at most: it runs "
+                "the steps that it times."
+            )
+        self.profiler = profilers[0] if profilers else None
         self._at_batches = {
             mode: [c for c in self.callbacks if _overrides(c, names)]
             for mode, names in _BATCH_HOOKS.items()

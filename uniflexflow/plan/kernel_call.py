@@ -28,6 +28,8 @@ class KernelCall:
         Pairs (output, input) that may share memory when the input is not needed later.
     flops : int
         Floating-point operations, for profiles.
+    nbytes : int, optional
+        Bytes that are read and written at least, for profiles; default: all operands'.
     """
 
     name: str
@@ -37,3 +39,4 @@ class KernelCall:
     workspace: int = 0
     inplace: tuple[tuple[int, int], ...] = ()
     flops: int = 0
+    nbytes: int | None = None

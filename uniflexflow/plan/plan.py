@@ -45,6 +45,13 @@ class Instruction:
     call: KernelCall | None
     args: tuple[int, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it reads and writes at least: each operand once."""
+        if self.call is not None and self.call.nbytes is not None:
+            return self.call.nbytes
+        return sum(v.spec.nbytes for v in {*self.node.outputs, *self.node.inputs})
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -182,10 +183,23 @@ class Executor:
         raw = memory.reshape(-1).view(np.uint8)
         return raw[place.offset : place.offset + spec.nbytes].view(spec.dtype).reshape(spec.shape)
 
-    def run(self, feeds: Sequence[np.ndarray], times: np.ndarray | None = None) -> list[np.ndarray]:
+    def run(
+        self,
+        feeds: Sequence[np.ndarray],
+        times: np.ndarray | None = None,
+        starts: np.ndarray | None = None,
+    ) -> list[np.ndarray]:
         """Run the plan on feeds; update the variables; return views of the outputs.
 
         The views are overwritten by the next run of any plan on this arena.
+
+        Parameters
+        ----------
+        feeds : sequence of ndarray
+        times : ndarray of float64, optional
+            Each instruction's seconds are added to its place.
+        starts : ndarray of float64, optional
+            With ``times``: gets the ``time.perf_counter`` at which each instruction began.
 
         Raises
         ------
@@ -195,14 +209,20 @@ class Executor:
         if self._memory is not self.arena.memory or self._exchange is not self.arena.exchange:
             self._bind()
         self._feeds = self.program.set_feeds(self._feed_rules, feeds)
+        if times is not None and starts is None:
+            starts = np.empty_like(times)
         for start, stop, collective in self._segments:
             if times is None:
                 self.program.run(start, stop)
             else:
-                self.program.profile(start, stop, times)
+                self.program.profile(start, stop, times, starts)
             if collective is not None:
+                began = time.perf_counter()
                 inputs, outputs = self._operands.get(collective) or self._operands_of(collective)
                 self._collective(collective.node, inputs, outputs)
+                if times is not None:
+                    times[stop] += time.perf_counter() - began
+                    starts[stop] = began
         for to, source, nbytes in self.plan.copies:
             copy(self._address(to), self._address(source), nbytes)
         if self._feed_outputs:

@@ -129,6 +129,8 @@ class Batches:
         self.interrupted = interrupted
         self.progress = callbacks.progress if show else None
         self.steps = model._steps(kind)
+        profiler = callbacks.profiler if kind == "train" else None
+        self.run_step = run_step if profiler is None else profiler.run_step
         #: batches done, and the logs after the last one that somebody asked for
         self.done = 0
         self._last: Any = None
@@ -155,6 +157,7 @@ class Batches:
 
     def _run_plain(self, items: Any) -> bool:
         source, steps, clock = self.data.source, self.steps, time.perf_counter
+        run_step = self.run_step
         progress, interrupted = self.progress, self.interrupted
         due = float("inf") if progress is None else progress.due
         last_key = step = outputs = None
@@ -177,7 +180,7 @@ class Batches:
         return False
 
     def _run_hooked(self, items: Any) -> bool:
-        source, steps = self.data.source, self.steps
+        source, steps, run_step = self.data.source, self.steps, self.run_step
         begin = getattr(self.callbacks, f"on_{self.kind}_batch_begin")
         end = getattr(self.callbacks, f"on_{self.kind}_batch_end")
         begun = False
