@@ -24,14 +24,20 @@ def unaligned(array):
     return out
 
 
-def compute(node, arrays, threads=1):
-    """Run the node's kernel into memory full of 0x5a: an element it forgets shows."""
+def compute(node, arrays, threads=1, inplace=None):
+    """Run the node's kernel into memory full of 0x5a: an element it forgets shows.
+
+    ``inplace`` names an output and the input whose memory it gets.
+    """
     lower = LOWERINGS["chain" if node.op.elementwise else node.op.name]
     outs = []
     for value in node.outputs:
         fill = np.frombuffer(b"\x5a" * 8, value.dtype if value.dtype != "bool" else "int8")[0]
         outs.append(unaligned(np.full(value.shape, fill).astype(value.dtype)))
-    run_call(lower(node), outs, [unaligned(a) for a in arrays], threads)
+    arrays = [unaligned(a) for a in arrays]
+    if inplace is not None:
+        outs[inplace[0]] = arrays[inplace[1]]
+    run_call(lower(node), outs, arrays, threads)
     return outs
 
 

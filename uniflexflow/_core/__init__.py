@@ -15,6 +15,7 @@ FAMILIES = (
     "movement",
     "pooling",
     "random",
+    "recurrent",
     "reduce",
     "softmax",
 )

@@ -33,6 +33,7 @@
     X(movement, arg)         \
     X(probe, arg)            \
     X(random, arg)           \
+    X(recurrent, arg)        \
     X(reduce, arg)           \
     X(softmax, arg)          \
     X(window, arg)
