@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import uniflexflow as uff
-from uniflexflow import layers
+from uniflexflow import layers, ops
+from uniflexflow.compiler import Function
 from uniflexflow.ops.mask import get_mask
 
 MASK = np.array([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1]], bool)
@@ -57,6 +58,92 @@ def test_two_halves_with_the_state_between(kind, x):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="initial states"):
         layer(x, initial_state=[first[1]] * 3)
+
+
+def step_by_step(kind):
+    """Return the layer class with a cell of its own, whose steps are written out."""
+
+    class Cell(kind._cell_class):
+        def step(self, projected, states, pattern):
+            return super().step(projected, states, pattern)
+
+    class Written(kind):
+        _cell_class = Cell
+
+    return Written
+
+
+OPTIONS = {
+    "last": {},
+    "sequences": {"return_sequences": True},
+    "state": {"return_sequences": True, "return_state": True},
+    "backwards": {"return_sequences": True, "return_state": True, "go_backwards": True},
+    "last backwards": {"go_backwards": True},
+    "no bias": {"use_bias": False, "return_sequences": True},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("mask", ["none", "repeat", "zero"])
+@pytest.mark.parametrize("start", [False, True], ids=["from zero", "from a state"])
+@every_kind
+def test_whole_sequences_are_steps_one_after_another(kind, start, mask, options, x):
+    """Outputs, states and gradients of the one operation are those of single steps."""
+    x = x.astype("float64")
+    one, other = (
+        kind(4, dtype="float64", **options),
+        step_by_step(kind)(4, dtype="float64", **options),
+    )
+    rng = np.random.default_rng(3)
+    states = [rng.normal(size=(2, 4)) for _ in one.state_size] if start else None
+    one(x), other(x)
+    weights = [rng.normal(size=w.shape) for w in one.weights]
+    for layer in (one, other):
+        layer.set_weights(weights)
+        layer.zero_output_for_mask = mask == "zero"
+    mask = None if mask == "none" else MASK
+
+    def results(layer):
+        def fn(x, states):
+            out = layer(x, initial_state=states, mask=mask)
+            outs = out if isinstance(out, list) else [out]
+            loss = sum(ops.sum(ops.sin(y) * (k + 1)) for k, y in enumerate(outs))
+            sources = [x, *(states or []), *[w.value for w in layer.trainable_weights]]
+            return [*outs, *uff.gradients(loss, sources)]
+
+        step, feeds = Function(fn).step(x, states)
+        names = {node.op.name for node in step.graph.nodes}
+        return step.run(feeds), names
+
+    (got, names), (expected, written) = results(one), results(other)
+    own = {"lstm", "gru", "simple_rnn"}
+    assert len(own & names) == 1 and not own & written
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"activation": "relu"},
+        {"recurrent_activation": "hard_sigmoid"},
+        {"recurrent_dropout": 0.5},
+        {"reset_after": False},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_what_is_written_out(options, x):
+    layer = layers.GRU(3, **options)
+    step, _ = Function(lambda x: layer(x, training=True)).step(x)
+    assert "gru" not in {node.op.name for node in step.graph.nodes}
+
+
+def test_a_long_sequence_is_few_nodes():
+    model = uff.Sequential([uff.Input((1000, 3)), layers.LSTM(4), layers.Dense(1)])
+    model.compile("adam", "mse")
+    x, y = np.zeros((2, 1000, 3), "float32"), np.zeros((2, 1), "float32")
+    step, _ = model.make_train_function()._function.step((x, y))
+    assert len(step.graph.nodes) < 200
 
 
 @every_kind

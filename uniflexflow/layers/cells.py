@@ -1,18 +1,20 @@
 """Recurrent cells: one step of SimpleRNN, GRU and LSTM, and stacks of cells.
 
 A cell's step is in two parts: what depends on the inputs alone (``project``), which an
-RNN layer does for all steps at once in one product, and the rest (``step``).
+RNN layer does for all steps at once in one product, and the rest (``step``). With the usual
+activations that rest is one operation over all steps (``run``), see ``ops/recurrent.py``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from uniflexflow import activations, constraints, initializers, ops, random, regularizers
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.core import positive
+from uniflexflow.ops import recurrent
 
 
 class _Cell(Layer):
@@ -133,6 +135,23 @@ class _Cell(Layer):
         """Return the output and the new states."""
         raise NotImplementedError
 
+    #: Names of the activations that ``run`` knows, by attribute.
+    _run_activations: ClassVar[dict[str, str]] = {"activation": "tanh"}
+
+    def can_run(self) -> bool:
+        """Say whether ``run`` does what ``step`` does, step by step."""
+        cls = next(c for c in type(self).__mro__ if "run" in vars(c))
+        return type(self).step is cls.step is not _Cell.step and all(
+            activations.name_of(getattr(self, attribute)) == name
+            for attribute, name in self._run_activations.items()
+        )
+
+    def run(
+        self, projected: Any, states: list[Any], mask: Any, go_backwards: bool
+    ) -> tuple[Any, list[Any]]:
+        """Return the outputs of all steps, each in its step's place, and the last states."""
+        raise NotImplementedError
+
     def call(self, inputs: Any, states: Any, training: Any = False) -> tuple[Any, Any]:
         nested = isinstance(states, (list, tuple))
         pattern = self.recurrent_pattern(inputs.shape[0], training)
@@ -205,6 +224,14 @@ class SimpleRNNCell(_Cell):
         h = self.activation(projected + h)
         return h, [h]
 
+    def run(
+        self, projected: Any, states: list[Any], mask: Any, go_backwards: bool
+    ) -> tuple[Any, list[Any]]:
+        hs, h = recurrent.simple_rnn(
+            projected, self.recurrent_kernel, states[0], mask, go_backwards
+        )
+        return hs, [h]
+
 
 class LSTMCell(_Cell):
     """One step of a long short-term memory; gates in the order i, f, c, o.
@@ -227,6 +254,10 @@ class LSTMCell(_Cell):
     """
 
     _gates = 4
+    _run_activations: ClassVar[dict[str, str]] = {
+        "activation": "tanh",
+        "recurrent_activation": "sigmoid",
+    }
 
     def __init__(
         self,
@@ -300,6 +331,12 @@ class LSTMCell(_Cell):
         h = gate(o) * self.activation(c)
         return h, [h, c]
 
+    def run(
+        self, projected: Any, states: list[Any], mask: Any, go_backwards: bool
+    ) -> tuple[Any, list[Any]]:
+        hs, h, c = recurrent.lstm(projected, self.recurrent_kernel, *states, mask, go_backwards)
+        return hs, [h, c]
+
 
 class GRUCell(_Cell):
     """One step of a gated recurrent unit; gates in the order z, r, h.
@@ -322,6 +359,10 @@ class GRUCell(_Cell):
     """
 
     _gates = 3
+    _run_activations: ClassVar[dict[str, str]] = {
+        "activation": "tanh",
+        "recurrent_activation": "sigmoid",
+    }
 
     def __init__(
         self,
@@ -395,6 +436,17 @@ class GRUCell(_Cell):
             candidate = self.activation(xh + hh)
         h = z * h + (1.0 - z) * candidate
         return h, [h]
+
+    def can_run(self) -> bool:
+        return self.reset_after and super().can_run()
+
+    def run(
+        self, projected: Any, states: list[Any], mask: Any, go_backwards: bool
+    ) -> tuple[Any, list[Any]]:
+        zeros = ops.zeros((3 * self.units,), dtype=self.compute_dtype)
+        bias = zeros if self.bias is None else self.bias[1]
+        hs, h = recurrent.gru(projected, self.recurrent_kernel, bias, states[0], mask, go_backwards)
+        return hs, [h]
 
 
 class StackedRNNCells(Layer):

@@ -1,12 +1,14 @@
 """Recurrent layers: cells run over the steps of a sequence.
 
-The steps are written out one after another in the trace. With a cell of ``cells.py``
-the inputs' part of all steps is one matrix product.
+With a cell of ``cells.py`` the inputs' part of all steps is one matrix product and, with the
+usual activations and without recurrent dropout, the rest is one operation over whole sequences.
+Anything else is written out in the trace, step after step.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from uniflexflow import ops, tree
@@ -42,7 +44,7 @@ class RNN(Layer):
     stateful : bool
         Whether a batch starts with the last states of the one before.
     unroll : bool
-        For compatibility: steps are always written out, with the same result.
+        For compatibility; it changes nothing.
     zero_output_for_mask : bool
         Whether a masked step's output is zero, or that of the step before.
     """
@@ -137,31 +139,68 @@ class RNN(Layer):
             states = tree.pack_sequence_as(self.state_size, flat)
         else:
             states = self.get_initial_state(batch)
-        outputs, states = self._run_steps(sequences, states, mask, training)
+        out, states = self._run(sequences, states, mask, training, initial_state is None)
         if self.states is not None:
             for variable, value in zip(self.states.variables, tree.flatten(states)):
                 variable.assign(value)
-        out = ops.stack(outputs, axis=1) if self.return_sequences else outputs[-1]
         return [out, *states] if self.return_state else out
 
-    def _run_steps(
-        self, sequences: Any, states: Any, mask: Any, training: Any
-    ) -> tuple[list[Any], Any]:
-        batch, steps = sequences.shape[:2]
-        if isinstance(self.cell, _Cell) and type(self.cell).call is _Cell.call:
-            cell = self.cell
+    def _run(
+        self, sequences: Any, states: Any, mask: Any, training: Any, fresh: bool
+    ) -> tuple[Any, Any]:
+        """Return the outputs (or the last one) and the last states.
+
+        ``fresh`` says that no initial state was given.
+        """
+        cell = self.cell
+        if not (isinstance(cell, _Cell) and type(cell).call is _Cell.call):
+            return self._run_steps(
+                sequences, states, mask, lambda x, s: call_cell(cell, x, s, training)
+            )
+        with scope(cell.name):
+            projected = cell.project(sequences, training)
+            pattern = cell.recurrent_pattern(sequences.shape[0], training)
+            if pattern is None and cell.can_run():
+                hs, states = cell.run(projected, list(states), mask, self.go_backwards)
+                zeros = fresh and self.states is None
+                return self._outputs_of_run(hs, states[0], mask, zeros), states
+
+        def step(x: Any, states: Any) -> tuple[Any, Any]:
             with scope(cell.name):
-                sequences = cell.project(sequences, training)
-                pattern = cell.recurrent_pattern(batch, training)
+                return cell.step(x, states, pattern)
 
-            def step(x: Any, states: Any) -> tuple[Any, Any]:
-                with scope(cell.name):
-                    return cell.step(x, states, pattern)
-        else:
+        return self._run_steps(projected, states, mask, step)
 
-            def step(x: Any, states: Any) -> tuple[Any, Any]:
-                return call_cell(self.cell, x, states, training)
+    def _outputs_of_run(self, hs: Any, last: Any, mask: Any, zeros: bool) -> Any:
+        """Return the outputs, or the last one, from the states h of all steps.
 
+        They differ where masked outputs are zero, and before the first step that counts: there
+        the output is zero, h what the sequence started with (``zeros``: it was zero).
+        """
+        shown = None  # where an output is not zero, in the order of the steps
+        if mask is not None and self.zero_output_for_mask:
+            shown = self._ordered(mask)
+        elif mask is not None and not zeros:
+            shown = ops.cumsum(ops.cast(self._ordered(mask), "int32"), axis=1) > 0
+        if not self.return_sequences:
+            return last if shown is None else _where(shown[:, -1], last, ops.zeros_like(last))
+        hs = self._ordered(hs)
+        if shown is None:
+            return hs
+        return ops.where(ops.expand_dims(shown, -1), hs, ops.zeros_like(hs))
+
+    def _ordered(self, x: Any) -> Any:
+        """Return what belongs to steps in the order in which they are taken."""
+        return ops.flip(x, axis=1) if self.go_backwards else x
+
+    def _run_steps(
+        self,
+        sequences: Any,
+        states: Any,
+        mask: Any,
+        step: Callable[[Any, Any], tuple[Any, Any]],
+    ) -> tuple[Any, Any]:
+        steps = sequences.shape[1]
         # steps first: each is then one block of memory
         by_step = ops.transpose(sequences, (1, 0, *range(2, sequences.ndim)))
         outputs: list[Any] = []
@@ -179,7 +218,7 @@ class RNN(Layer):
             states = new
             if self.return_sequences or t == order[-1]:
                 outputs.append(out)
-        return outputs, states
+        return ops.stack(outputs, axis=1) if self.return_sequences else outputs[-1], states
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         mask = tree.flatten(previous_mask)[0] if previous_mask is not None else None
