@@ -18,7 +18,16 @@ from uniflexflow._core import dispatch
 RUN = Path(__file__).parent / "aarch64" / "run.sh"
 BUILD = Path(__file__).parents[2] / "build" / "wide"
 # the families whose sources depend on the width, except for the probe, which names registers
-FAMILIES = ("convolution", "gemm", "movement", "recurrent", "reduce", "softmax", "window")
+FAMILIES = (
+    "convolution",
+    "crossentropy",
+    "gemm",
+    "movement",
+    "recurrent",
+    "reduce",
+    "softmax",
+    "window",
+)
 
 pytestmark = [
     pytest.mark.skipif(

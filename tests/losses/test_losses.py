@@ -265,8 +265,37 @@ def test_large_labels_are_not_rounded():
     n = 2**24 + 2
     y_pred = np.zeros((1, 4), "float32")
     loss = losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-    assert loss(np.array([n + 1]), y_pred) == 0.0  # no such class
+    assert np.isnan(loss(np.array([n + 1]), y_pred))  # no such class
     assert loss(np.array([3]), y_pred) == pytest.approx(np.log(4))
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+def test_a_label_that_is_no_class_shows(from_logits):
+    """Its loss is NaN, not 0: a wrong label must not pass for a right prediction."""
+    loss = losses.SparseCategoricalCrossentropy(from_logits=from_logits, reduction="none")
+    y_pred = np.full((3, 4), 0.25, "float32")
+    np.testing.assert_array_equal(np.isnan(loss(np.array([4, -1, 3]), y_pred)), [True, True, False])
+    ignoring = losses.SparseCategoricalCrossentropy(from_logits=from_logits, ignore_class=-1)
+    assert ignoring(np.array([3, -1, 3]), y_pred) == pytest.approx(np.log(4))
+    general = losses.categorical_generalized_cross_entropy(np.array([4, -1, 3]), y_pred, 0.5)
+    np.testing.assert_array_equal(np.isnan(general), [True, True, False])
+
+
+def test_padding_that_is_masked_may_be_no_class():
+    loss = losses.SparseCategoricalCrossentropy(from_logits=True)
+    y_true = np.array([[0, 1, -1], [2, -1, -1]])
+    y_pred = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
+
+    def masked(t, p, m):
+        set_mask(p, m)
+        value = loss(t, p)
+        return value, uff.gradients(value, [p])[0]
+
+    value, gradient = uff.compiler.Function(masked)(y_true, y_pred, y_true >= 0)
+    kept = y_true >= 0
+    np.testing.assert_allclose(value, loss(y_true[kept], y_pred[kept]), rtol=1e-6)
+    assert np.isfinite(gradient).all()
+    np.testing.assert_array_equal((gradient != 0).any(-1), kept)
 
 
 def test_class_axis_may_be_elsewhere():

@@ -10,6 +10,7 @@ from typing import Any
 FAMILIES = (
     "chain",
     "convolution",
+    "crossentropy",
     "gemm",
     "indexing",
     "movement",

@@ -163,6 +163,9 @@ def reduce_weighted_values(
     if sample_weight is not None:
         sample_weight = as_tensors(sample_weight, dtype)
     sample_weight = apply_mask(sample_weight, mask, dtype, reduction)
+    if mask is not None:  # padding may be no class: NaN, which no weight makes 0
+        values, counts = squeeze_or_expand_to_same_rank(values, ops.cast(mask, "bool"))
+        values = ops.where(fit_weights(counts, tuple(values.shape)), values, 0.0)
     if sample_weight is not None:
         values, sample_weight = squeeze_or_expand_to_same_rank(values, sample_weight)
         sample_weight = fit_weights(sample_weight, tuple(values.shape))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from uniflexflow import ops
@@ -16,8 +15,6 @@ from uniflexflow.losses.probabilities import (
     check_same_shape,
     clip,
     clip_probability,
-    log_probability,
-    log_sum_exp,
     smooth_binary,
     smooth_categorical,
 )
@@ -179,7 +176,7 @@ def categorical_crossentropy(
     check_same_shape("categorical_crossentropy", y_true, y_pred)
     _warn_of_one_class("categorical_crossentropy", y_pred)
     y_true = smooth_categorical(y_true, label_smoothing, axis)
-    return -ops.sum(y_true * log_probability(y_pred, from_logits, axis), axis=axis)
+    return ops.categorical_crossentropy(y_true, y_pred, from_logits, axis)
 
 
 @op
@@ -212,8 +209,7 @@ def categorical_focal_crossentropy(
     _warn_of_one_class("categorical_focal_crossentropy", y_pred)
     y_true = smooth_categorical(y_true, label_smoothing, axis)
     if from_logits:
-        top, log_sum = log_sum_exp(y_pred, axis)
-        y_pred = ops.exp((y_pred - top) - log_sum)
+        y_pred = ops.softmax(y_pred, axis)
     p = clip_probability(y_pred / ops.sum(y_pred, axis=axis, keepdims=True))
     focal = ops.power(1.0 - p, gamma) * alpha * (-y_true * ops.log(p))
     return ops.sum(focal, axis=axis)
@@ -235,20 +231,6 @@ def _labels(y_true: Any, y_pred: Any, axis: int) -> Any:
     return ops.cast(y_true, "int32") if y_true.dtype != "int64" else y_true
 
 
-def _pick(x: Any, labels: Any, axis: int) -> tuple[Any, Any]:
-    """Return x[label] along an axis (0 if there is none), and whether there is one.
-
-    By comparing with each class: one pass over x that splits along the batch, as does
-    its gradient.
-    """
-    n = x.shape[axis]
-    classes = np.arange(n, dtype=labels.dtype)
-    classes = classes.reshape([-1 if i == axis else 1 for i in range(x.ndim)])
-    hit = ops.equal(ops.expand_dims(labels, axis), classes)
-    inside = ops.logical_and(labels >= 0, labels < n)
-    return ops.sum(ops.where(hit, x, 0.0), axis=axis), inside
-
-
 @op
 def sparse_categorical_crossentropy(
     y_true: ArrayLike,
@@ -263,7 +245,7 @@ def sparse_categorical_crossentropy(
     ----------
     y_true : array_like
         Integer labels: y_pred's shape without the class axis, or with a 1 there. A
-        label outside of the classes has a loss of 0.
+        label outside of the classes, other than ``ignore_class``, has the loss NaN.
     y_pred : array_like
         Probabilities p (divided by their sum first), or logits.
     from_logits : bool
@@ -286,18 +268,14 @@ def sparse_categorical_crossentropy(
     y_pred = as_float(y_pred)
     axis = check_axis("sparse_categorical_crossentropy", axis, y_pred.ndim)
     labels = _labels(y_true, y_pred, axis)
-    if ignore_class is not None:
-        valid = ops.not_equal(labels, ignore_class)
-        labels = ops.where(valid, labels, 0)
-        y_pred = ops.where(ops.expand_dims(valid, axis), y_pred, 0.0)
-    picked, inside = _pick(y_pred, labels, axis)
-    if from_logits:
-        top, log_sum = log_sum_exp(y_pred, axis)
-        loss = ops.squeeze(log_sum, axis) - (picked - ops.squeeze(top, axis))
-    else:
-        loss = -ops.log(clip_probability(picked / ops.sum(y_pred, axis=axis)))
-    counts = inside if ignore_class is None else ops.logical_and(inside, valid)
-    return ops.where(counts, loss, 0.0)
+    if ignore_class is None:
+        return ops.sparse_categorical_crossentropy(labels, y_pred, from_logits, axis)
+    valid = ops.not_equal(labels, ignore_class)
+    if not from_logits:  # what is ignored may have the sum 0
+        y_pred = ops.where(ops.expand_dims(valid, axis), y_pred, 1.0)
+    labels = ops.where(valid, labels, 0)
+    loss = ops.sparse_categorical_crossentropy(labels, y_pred, from_logits, axis)
+    return ops.where(valid, loss, 0.0)
 
 
 def _valid_targets(
@@ -326,7 +304,7 @@ def categorical_generalized_cross_entropy(y_true: ArrayLike, y_pred: ArrayLike, 
     Parameters
     ----------
     y_true : integer tensor
-        Labels.
+        Labels; one outside of the classes has the loss NaN.
     y_pred : tensor
         Probabilities along the last axis.
     q : float
@@ -334,7 +312,9 @@ def categorical_generalized_cross_entropy(y_true: ArrayLike, y_pred: ArrayLike, 
     """
     y_pred = as_float(y_pred)
     labels = _labels(y_true, y_pred, y_pred.ndim - 1)
-    picked, _ = _pick(y_pred, labels, y_pred.ndim - 1)
+    # a negative number is no class, though as an index it would count from the end
+    place = ops.expand_dims(ops.where(labels < 0, y_pred.shape[-1], labels), -1)
+    picked = ops.squeeze(ops.take_along_axis(y_pred, place, axis=-1), -1)
     return (1.0 - ops.power(picked, q)) / q
 
 

@@ -1,4 +1,4 @@
-"""Targets and predictions made ready: checked, smoothed, and turned into logarithms."""
+"""Targets and predictions made ready: checked, smoothed, kept from 0 and 1."""
 
 from __future__ import annotations
 
@@ -45,20 +45,6 @@ def as_float(x: Any) -> Any:
     """Return a float tensor; integers become ``floatx()``."""
     x = as_value(x)
     return x if is_float(x.dtype) else ops.cast(x, floatx())
-
-
-def log_sum_exp(x: Any, axis: int) -> tuple[Any, Any]:
-    """Return max(x) and log(sum(exp(x - max(x)))), keeping the axis."""
-    top = ops.stop_gradient(ops.max(x, axis=axis, keepdims=True))
-    return top, ops.log(ops.sum(ops.exp(x - top), axis=axis, keepdims=True))
-
-
-def log_probability(y_pred: Any, from_logits: bool, axis: int) -> Any:
-    """Return the logarithm of probabilities, from logits or from what is to be scaled to sum 1."""
-    if from_logits:
-        top, log_sum = log_sum_exp(y_pred, axis)
-        return (y_pred - top) - log_sum
-    return ops.log(clip_probability(y_pred / ops.sum(y_pred, axis=axis, keepdims=True)))
 
 
 def smooth_categorical(y_true: Any, label_smoothing: float, axis: int) -> Any:

@@ -7,15 +7,15 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from uniflexflow.ir import Value, apply
+from uniflexflow.ops.crossentropy_rules import SOFTMAX_CROSSENTROPY, SPARSE_SOFTMAX_CROSSENTROPY
 from uniflexflow.ops.dispatch import as_value, cast_to, meet, op
 from uniflexflow.ops.dtypes import epsilon, floatx, is_float
 from uniflexflow.ops.elementwise import log, softplus, where
 from uniflexflow.ops.indexing import TAKE_ALONG_LAST, index_value
-from uniflexflow.ops.nn import log_softmax, logsumexp
 from uniflexflow.ops.numeric import clip
 from uniflexflow.ops.reduction import sum as sum_over
 from uniflexflow.ops.shape_rules import broadcast_shapes, normalize_axis
-from uniflexflow.ops.shaping import reshape, swap_with_last
+from uniflexflow.ops.shaping import expand_dims, reshape, swap_with_last
 
 __all__ = [
     "binary_crossentropy",
@@ -31,6 +31,15 @@ def _prediction(output: Any) -> Value:
 
 def _clipped(p: Value) -> Value:
     return clip(p, epsilon(), 1.0 - epsilon())
+
+
+def _check_classes(name: str, output: Value, axis: int) -> tuple[int, ...]:
+    """Return the shape without the axis of the classes, of which there must be one."""
+    if output.shape[axis] == 0:
+        raise ValueError(
+            f"{name}: `output` of shape {output.shape} has no class along axis {axis}."
+        )
+    return output.shape[:axis] + output.shape[axis + 1 :]
 
 
 @op
@@ -57,11 +66,13 @@ def categorical_crossentropy(
             f"of classes; received {target.shape} and {output.shape}."
         )
     axis = normalize_axis("categorical_crossentropy", axis, output.ndim)
-    if from_logits:
-        log_p = log_softmax(output, axis)
-    else:
-        log_p = log(_clipped(output / sum_over(output, axis, keepdims=True)))
-    return -sum_over(target * log_p, axis)
+    if not from_logits:
+        p = output / sum_over(output, axis, keepdims=True)
+        return -sum_over(target * log(_clipped(p)), axis)
+    rows = _check_classes("categorical_crossentropy", output, axis)
+    output, target = swap_with_last(output, axis), swap_with_last(target, axis)
+    loss = apply(SOFTMAX_CROSSENTROPY, output, target)[0]
+    return reshape(swap_with_last(expand_dims(loss, -1), axis), rows)
 
 
 @op
@@ -88,7 +99,7 @@ def sparse_categorical_crossentropy(
     if output.ndim == 0:
         raise ValueError("sparse_categorical_crossentropy: `output` needs an axis of classes.")
     axis = normalize_axis("sparse_categorical_crossentropy", axis, output.ndim)
-    rows = output.shape[:axis] + output.shape[axis + 1 :]
+    rows = _check_classes("sparse_categorical_crossentropy", output, axis)
     if target.ndim == output.ndim and target.shape[axis] == 1:
         target = reshape(target, target.shape[:axis] + target.shape[axis + 1 :])
     if target.shape != rows:
@@ -97,14 +108,15 @@ def sparse_categorical_crossentropy(
             f"along axis {axis}, expected `target` of shape {rows}; received {target.shape}."
         )
     # the rows' order after the swap: the target follows
+    place = swap_with_last(reshape(target, rows[:axis] + (1,) + rows[axis:]), axis)
+    classes = output.shape[axis]
     output = swap_with_last(output, axis)
-    # a negative number is no class, though as an index it would count from the end
-    target = where(target < 0, output.shape[axis], target)
-    place = reshape(target, rows[:axis] + (1,) + rows[axis:])
-    place = swap_with_last(place, axis)
     if from_logits:
-        loss = logsumexp(output, -1, keepdims=True) - apply(TAKE_ALONG_LAST, output, place)
+        labels = reshape(place, output.shape[:-1])
+        loss = expand_dims(apply(SPARSE_SOFTMAX_CROSSENTROPY, output, labels)[0], -1)
     else:
+        # a negative number is no class, though as an index it would count from the end
+        place = where(place < 0, classes, place)
         p = apply(TAKE_ALONG_LAST, output, place) / sum_over(output, -1, keepdims=True)
         loss = -log(_clipped(p))
     return reshape(swap_with_last(loss, axis), rows)

@@ -29,6 +29,7 @@
     X(chain, arg)            \
     X(function, arg)         \
     X(convolution, arg)      \
+    X(crossentropy, arg)     \
     X(gemm, arg)             \
     X(movement, arg)         \
     X(probe, arg)            \

@@ -31,6 +31,8 @@ typedef float uff_vf32 __attribute__((vector_size(UFF_VBYTES)));
 typedef double uff_vf64 __attribute__((vector_size(UFF_VBYTES)));
 typedef int32_t uff_vi32 __attribute__((vector_size(UFF_VBYTES)));
 typedef int64_t uff_vi64 __attribute__((vector_size(UFF_VBYTES)));
+typedef uint32_t uff_vu32 __attribute__((vector_size(UFF_VBYTES)));
+typedef uint64_t uff_vu64 __attribute__((vector_size(UFF_VBYTES)));
 typedef float uff_vf32u __attribute__((vector_size(UFF_VBYTES), aligned(4), may_alias));
 typedef double uff_vf64u __attribute__((vector_size(UFF_VBYTES), aligned(8), may_alias));
 typedef int32_t uff_vi32u __attribute__((vector_size(UFF_VBYTES), aligned(4), may_alias));
