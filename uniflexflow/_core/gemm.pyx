@@ -109,15 +109,18 @@ cdef void read_product(Product *g, const uff_instruction *ins, bint has_bias) no
 cdef int row_cores(int count, int64_t row_panels, int64_t panels) noexcept nogil:
     """Of ``count`` cores, how many to set along the rows, the others along the columns.
 
-    The least work for the busiest core; if equal, more along the rows.
+    The least work for the busiest core; if equal, the fewest panels of A and B that a core
+    has to read, of which those of B are the wider: they come from other cores.
     """
     cdef int rows, best = 1
-    cdef int64_t work, least = -1
-    for rows in range(count, 0, -1):
+    cdef int64_t down, across, work, reads, least = -1, fewest = 0
+    for rows in range(1, count + 1):
         if count % rows == 0:
-            work = ceil_div(row_panels, rows) * ceil_div(panels, count // rows)
-            if least < 0 or work < least:
-                best, least = rows, work
+            down, across = ceil_div(row_panels, rows), ceil_div(panels, count // rows)
+            work = down * across
+            reads = down + 4 * across
+            if least < 0 or work < least or (work == least and reads < fewest):
+                best, least, fewest = rows, work, reads
     return best
 
 
@@ -351,9 +354,8 @@ def lower_sizes(dtype, batch, m, n, k, ta, tb, has_bias=False, act=UFF_ACT_NONE,
             small = k * n * size <= machine.l1d_bytes * 3 // 4
             pack_b = tb or not (small or m <= 2 * mr)
         if pack_a is None:
-            # In place: but not when a micro-tile's reads lie a page or more apart
-            apart = m * size * 2 if ta else k * size
-            pack_a = n > 2 * nr and apart >= 4096 and m * k * size > machine.l1d_bytes
+            # In place: an A that few panels of B use, or that stays close by as it is
+            pack_a = n > 4 * nr and m * k * size > machine.l2_bytes * 3 // 8
         kc, mc, nc = _even(k, kc, 8), _even(m, mc, mr), _even(n, nc, nr)
         function = run_together
         # B of its own fits in a core's scratchpad: many products are best made apart

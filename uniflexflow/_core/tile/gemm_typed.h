@@ -207,6 +207,11 @@ INLINE void NAME(turn)(int64_t rows, int64_t k, const T *in, int64_t ldi, T *out
         }
 }
 
+/* What lies in rows is packed by a few rows at a time, all panels of them: a panel alone would
+ * touch a line of every row, and rows a page apart share too few places of the cache to keep
+ * those lines for the next panel. */
+#define PACK_DEPTH 8
+
 #define COPY_ROWS(rows)                                                                    \
     static void NAME(copy_rows_##rows)(int64_t k, const T *in, int64_t ldi, T *out)        \
     {                                                                                      \
@@ -223,24 +228,19 @@ static const NAME(copy_fn) NAME(copy_rows)[] = {EACH_MR(COPY_ROWS_NAME)};
 static void NAME(pack_a)(int64_t m, int64_t k, const void *a, int64_t lda, int form, void *out)
 {
     const int64_t panels = (m + MR - 1) / MR;
-    for (int64_t s = 0; s < panels; s++) {
-        const int64_t i = uff_gemm_cut(m, panels, s);
-        const int64_t rows = uff_gemm_cut(m, panels, s + 1) - i;
-        T *d = (T *)out + i * k;
-        if (form == UFF_A_ROWS)
-            NAME(turn)(rows, k, (const T *)a + i * lda, lda, d, rows);
-        else
-            NAME(copy_rows)[rows - 1](k, (const T *)a + i, lda, d);
+    const int64_t depth = form == UFF_A_ROWS ? k : PACK_DEPTH;
+    for (int64_t p = 0; p < k; p += depth) {
+        const int64_t left = k - p < depth ? k - p : depth;
+        for (int64_t s = 0; s < panels; s++) {
+            const int64_t i = uff_gemm_cut(m, panels, s);
+            const int64_t rows = uff_gemm_cut(m, panels, s + 1) - i;
+            T *d = (T *)out + i * k + p * rows;
+            if (form == UFF_A_ROWS)
+                NAME(turn)(rows, k, (const T *)a + i * lda, lda, d, rows);
+            else
+                NAME(copy_rows)[rows - 1](left, (const T *)a + p * lda + i, lda, d);
+        }
     }
-}
-
-/* Copy `panels` whole panels, row by row; a constant where this is expanded. */
-INLINE void NAME(copy_panels)(const int panels, int64_t k, const T *b, int64_t ldb, T *out)
-{
-    for (int64_t p = 0; p < k; p++)
-        _Pragma("GCC unroll 4")
-        for (int q = 0; q < panels; q++)
-            memcpy(out + (q * k + p) * NR, b + p * ldb + q * NR, NR * sizeof(T));
 }
 
 static void NAME(pack_b)(int64_t n, int64_t k, const void *b, int64_t ldb, int transposed,
@@ -252,10 +252,15 @@ static void NAME(pack_b)(int64_t n, int64_t k, const void *b, int64_t ldb, int t
         for (; j + NR <= n; j += NR, d += NR * k)
             NAME(turn)(NR, k, (const T *)b + j * ldb, ldb, d, NR);
     } else {
-        for (; j + 4 * NR <= n; j += 4 * NR, d += 4 * NR * k)
-            NAME(copy_panels)(4, k, (const T *)b + j, ldb, d);
-        for (; j + NR <= n; j += NR, d += NR * k)
-            NAME(copy_panels)(1, k, (const T *)b + j, ldb, d);
+        const int64_t whole = n - n % NR;
+        for (int64_t p = 0; p < k; p += PACK_DEPTH) {
+            const int64_t depth = k - p < PACK_DEPTH ? k - p : PACK_DEPTH;
+            for (j = 0; j < whole; j += NR)
+                for (int64_t q = p; q < p + depth; q++)
+                    memcpy(d + j * k + q * NR, (const T *)b + q * ldb + j, NR * sizeof(T));
+        }
+        j = whole;
+        d += whole * k;
     }
     if (j == n)
         return;
@@ -376,5 +381,6 @@ static void NAME(row)(const uff_gemm_row *t)
 #undef EACH_MR
 #undef COPY_ROWS
 #undef COPY_ROWS_NAME
+#undef PACK_DEPTH
 #undef ROW_BLOCK
 #undef ROW_DEPTH
