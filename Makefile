@@ -6,14 +6,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo_output
 
-.PHONY: help demo test test-aarch64 test-openmpi lint build docs bench bench-kernels clean
+.PHONY: help demo test test-aarch64 test-openmpi lint build docs bench bench-check bench-kernels clean
 
 help:
 	@echo "make demo          train, stop, resume and evaluate over 2 MPI ranks"
 	@echo "make test          all tests"
 	@echo "make lint          ruff and cython-lint"
 	@echo "make docs          the documentation site, in docs/_build/html"
-	@echo "make bench         train the benchmark workloads against the peers"
+	@echo "make bench         peaks, kernels, workloads and peers; WORKLOADS=\"tiny mlp\" chooses"
+	@echo "make bench-check   fails if a ratio has fallen by 10 %; CHECK=--all for all of them"
 	@echo "make bench-kernels kernels against the measured peak of this machine"
 	@echo "make test-aarch64  kernel tests for aarch64 under qemu"
 	@echo "make test-openmpi  MPI tests with Open MPI instead of MPICH"
@@ -78,8 +79,14 @@ $(PEERS):
 	$(PEERS) -m pip install --quiet torch==2.13.0
 	$(PEERS) -m pip install --quiet "keras>=3.15,<3.16" jax tensorflow-cpu
 
+# WORKLOADS="tiny mlp" measures these workloads alone.
+CHOICE = $(if $(WORKLOADS),--workloads $(WORKLOADS))
+
 bench: $(VENV)/dev.stamp $(PEERS)
-	$(BIN)/python benchmarks/compare.py tiny mlp convnet --peers $(abspath $(PEERS))
+	$(BIN)/python benchmarks/bench.py --peers $(abspath $(PEERS)) $(CHOICE)
+
+bench-check: $(VENV)/dev.stamp $(PEERS)
+	$(BIN)/python benchmarks/bench.py --check --peers $(abspath $(PEERS)) $(CHOICE) $(CHECK)
 
 bench-kernels: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/kernels.py

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from kernels import random, seconds
@@ -69,8 +70,13 @@ def own_seconds(runner: Runner, budget: float = 0.2) -> float:
     return min(times)
 
 
-def convolutions(dtype: str, threads: int) -> None:
+def convolutions(
+    dtype: str, threads: int, chosen: Collection[str] | None = None
+) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """Yield each convolution's name, and (share of the peak, seconds) of its three kernels."""
     for name, n, size, c, f, k, stride, padding in CONVOLUTIONS:
+        if chosen is not None and name not in chosen:
+            continue
         widths = resolve_padding("benchmark", padding, (size, size), (k, k), (stride, stride))
         attrs = dict(strides=(stride, stride), padding=widths, dilations=(1, 1), groups=1)
         x, kernel = (n, size, size, c), (k, k, c, f)
@@ -81,12 +87,12 @@ def convolutions(dtype: str, threads: int) -> None:
             make("conv2d_data_gradient", [y, kernel], dtype, shape=x, **attrs),
             make("conv2d_weight_gradient", [x, y], dtype, shape=kernel, **attrs),
         ]
-        row = ""
+        found = []
         for node in nodes:
             taken, flops = run(convolution.LOWERINGS, node, threads)
             peak = dispatch.measure_peak(dtype) * threads
-            row += f"{100 * flops / taken / peak:8.1f}%{taken * 1e3:9.2f} ms"
-        print(f"{name:<26}{row}", flush=True)
+            found.append((flops / taken / peak, taken))
+        yield name, found
 
 
 def pools(dtype: str, threads: int) -> None:
@@ -119,7 +125,9 @@ def main() -> None:
         peak = dispatch.measure_peak(args.dtype)
         print(f"peak of a core: {peak / 1e9:.1f} GFLOP/s; below: % of {threads} times that")
         print(f"{'':26}" + "".join(f"{t:>21}" for t in ("forward", "data", "weight")))
-        convolutions(args.dtype, threads)
+        for name, found in convolutions(args.dtype, threads):
+            row = "".join(f"{100 * share:8.1f}%{taken * 1e3:9.2f} ms" for share, taken in found)
+            print(f"{name:<26}{row}", flush=True)
         titles = ("max", "its gradient", "mean", "its gradient")
         print(f"{'':26}" + "".join(f"{t:>17}" for t in titles))
         pools(args.dtype, threads)

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import time
+from importlib import metadata
 
 from models import WORKLOADS, build, data, loss, optimizer
 
@@ -22,16 +23,22 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--group", type=int, default=1, help="steps per execution")
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
-    if args.framework == "keras" and os.environ.get("KERAS_BACKEND") == "tensorflow":
+    backend = os.environ.get("KERAS_BACKEND") if args.framework == "keras" else None
+    if backend == "tensorflow":
         import tensorflow
 
         tensorflow.config.threading.set_intra_op_parallelism_threads(args.threads)
     k = importlib.import_module(args.framework)
     w = WORKLOADS[args.name]
     model = build(k, args.name)
-    model.compile(optimizer=optimizer(k, args.name), loss=loss(k, args.name))
+    model.compile(
+        optimizer=optimizer(k, args.name),
+        loss=loss(k, args.name),
+        steps_per_execution=args.group,
+    )
     x, y = data(args.name, w.batch * args.steps)
     model.fit(x[: 2 * w.batch], y[: 2 * w.batch], batch_size=w.batch, verbose=0)
     model.fit(x, y, batch_size=w.batch, verbose=0)
@@ -40,7 +47,20 @@ def main() -> None:
         start = time.perf_counter()
         model.fit(x, y, batch_size=w.batch, verbose=0)
         speeds.append(args.steps / (time.perf_counter() - start))
-    print(json.dumps({"steps_per_second": sorted(speeds), "version": k.__version__}))
+    result = {
+        "steps_per_second": sorted(speeds),
+        "versions": {args.framework: k.__version__},
+    }
+    if backend is not None:
+        package = {"tensorflow": "tensorflow-cpu"}.get(backend, backend)
+        try:
+            result["versions"][backend] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            result["versions"][backend] = importlib.import_module(backend).__version__
+    else:
+        step = model.make_train_function().for_specs((x[: w.batch], y[: w.batch]))
+        result["flops"] = step.plan.flops
+    print(json.dumps(result))
 
 
 main()

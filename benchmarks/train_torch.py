@@ -1,6 +1,6 @@
 """Train one workload with PyTorch; print the steps per second as JSON.
 
-Usage: ``python train_torch.py NAME --mode eager|compile|channels_last --threads 2``
+Usage: ``python train_torch.py NAME --mode MODE --threads 2``
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from models import WORKLOADS, data
 from models_torch import build
 from torch.nn import functional as F
 
+MODES = ("eager", "compile", "channels_last", "compile_channels_last")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("name", choices=WORKLOADS)
-    parser.add_argument("--mode", default="eager", choices=["eager", "compile", "channels_last"])
+    parser.add_argument("--mode", default="eager", choices=MODES)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=3)
@@ -33,7 +35,7 @@ def main() -> None:
     y = torch.from_numpy(y)
     if w.classes:
         y = y.long()
-    if args.mode == "channels_last" and images:
+    if args.mode.endswith("channels_last") and images:
         model = model.to(memory_format=torch.channels_last)
         x = x.to(memory_format=torch.channels_last)
     if w.optimizer == "adam":
@@ -52,7 +54,7 @@ def main() -> None:
         optimizer.step()
         return value
 
-    if args.mode == "compile":
+    if args.mode.startswith("compile"):
         model = torch.compile(model)
     model.train()
     step(x[: w.batch], y[: w.batch])
@@ -66,7 +68,9 @@ def main() -> None:
             rows = order[i * w.batch : (i + 1) * w.batch]
             total += step(x[rows], y[rows]).item()  # the running loss, as fit shows it
         speeds.append(args.steps / (time.perf_counter() - start))
-    print(json.dumps({"steps_per_second": sorted(speeds), "version": torch.__version__}))
+    print(
+        json.dumps({"steps_per_second": sorted(speeds), "versions": {"torch": torch.__version__}})
+    )
 
 
 main()

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from models import MODELS, batches, generated, normalised, perceptron
 from ranks import error, train
+from small_models import MODELS, batches, generated, normalised, perceptron
 
 from uniflexflow import ops
 from uniflexflow.compiler import Traced
@@ -53,7 +53,7 @@ FEATURES = [
 
 
 def two_layers():
-    from models import Weights, sgd
+    from small_models import Weights, sgd
 
     from uniflexflow.ir import scope
 
