@@ -257,6 +257,7 @@ class Function:
         self.name = name or getattr(fn, "__name__", "function")
         self.max_steps = max_steps
         self.max_bytes = max_bytes
+        self.made = 0  # steps so far
         self._steps: OrderedDict[Any, Step] = OrderedDict()
         self._arena = Arena()
         self._lock = threading.RLock()  # threads that call it take turns: one arena
@@ -278,6 +279,7 @@ class Function:
         if step is None:
             traced = Traced(self.fn, args, self.name)
             step = self._steps[key] = Step(traced, self._arena, self.distribution)
+            self.made += 1
             if len(self._steps) > self.max_steps:
                 self._steps.popitem(last=False)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from uniflexflow.callbacks.callback import Callback
@@ -9,6 +10,9 @@ from uniflexflow.callbacks.callback import Callback
 
 class History(Callback):
     """Records the logs of each epoch; ``fit`` returns one.
+
+    It knows its model as long as somebody else does: the model keeps its last History,
+    and if each kept the other, a model that is dropped would not be gone.
 
     Attributes
     ----------
@@ -21,6 +25,18 @@ class History(Callback):
         super().__init__()
         self.history: dict[str, list[Any]] = {}
         self.epoch: list[int] = []
+
+    @property
+    def model(self) -> Any:
+        """The model that was trained; None if it is gone."""
+        link = self.__dict__.get("_model")
+        return None if link is None else link()
+
+    def set_model(self, model: Any) -> None:
+        self._model = None if model is None else weakref.ref(model)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_model": None}
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         self.history = {}

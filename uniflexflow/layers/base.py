@@ -13,6 +13,7 @@ with arrays a mask is passed as an argument.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -297,15 +298,17 @@ class Layer(WeightOwner):
         key = tuple([(id(layer), layer.trainable, layer._remat) for layer in layers])
         found = self._functions.get(key)
         if found is None:
+            this = weakref.ref(self)  # which owns the function
 
             def run(args: Any, kwargs: Any) -> Any:
-                outputs = self._call_on_values(args, kwargs)
-                return outputs, [x for layer in self._flatten_layers() for x in layer._losses]
+                layer = this()
+                outputs = layer._call_on_values(args, kwargs)
+                return outputs, [x for part in layer._flatten_layers() for x in part._losses]
 
             if len(self._functions) >= _MAX_FUNCTIONS:
                 del self._functions[next(iter(self._functions))]
             # with its layers, so that no other gets the number of one of them
-            found = self._functions[key] = Function(run, self.name), layers
+            found = self._functions[key] = Function(run, self.name), layers[1:]
         outputs, losses = found[0](args, kwargs)
         for layer in layers:
             layer._losses.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from typing import Any
@@ -125,13 +126,17 @@ class Optimizer:
         self._undecayed: set[Variable] = set()
         self._undecayed_pattern: re.Pattern[str] | None = None
         self._scalars: dict[Any, Any] = {}
-        self._run = Function(self._apply, name=self.name)
+        self._run: Function | None = None  # outside of a trace
         self._iterations = self.add_variable((), dtype="int64", name="iteration")
         if isinstance(learning_rate, LearningRateSchedule):
             self._learning_rate: Any = learning_rate
         else:
             value = _checked_rate(where, learning_rate)
             self._learning_rate = self.add_variable((), value, name="learning_rate")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy or a pickle needs: plans are made anew."""
+        return {**self.__dict__, "_run": None}
 
     # -- state ---------------------------------------------------------------------
 
@@ -160,7 +165,7 @@ class Optimizer:
             if isinstance(self._learning_rate, Variable):
                 self._variables.remove(self._learning_rate)
             self._learning_rate = value
-            self._run = Function(self._apply, name=self.name)
+            self._run = None
         elif isinstance(self._learning_rate, LearningRateSchedule):
             raise TypeError(
                 "This optimizer was created with a `LearningRateSchedule` object as its "
@@ -303,6 +308,9 @@ class Optimizer:
             )
         pairs = [(g, v) for g, v in zip(grads, variables) if g is not None]
         if Trace.current() is None:
+            if self._run is None:
+                this = weakref.ref(self)  # which owns the function
+                self._run = Function(lambda *args: this()._apply(*args), name=self.name)
             self._run([np.asarray(g) for g, _ in pairs], [v for _, v in pairs])
         else:
             self._apply([g for g, _ in pairs], [v for _, v in pairs])

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from uniflexflow.ops.dtypes import epsilon, floatx
 from uniflexflow.parallel import Split, batch_rows
 
 _MAX_STEPS = 32
@@ -25,20 +26,22 @@ class Steps:
 
     Parameters
     ----------
-    model : Model
-        If its layers, which of them are trainable, its optimizer or the schedule of the
-        learning rate are no longer those of the last trace, everything is traced again.
+    model : callable
+        Gives the model, which owns the steps. If its layers, which of them are trainable,
+        its optimizer or the schedule of the learning rate are no longer those of the last
+        trace, everything is traced again.
     make : callable
         Gives the ``Function`` to trace.
     """
 
-    def __init__(self, model: Any, make: Callable[[], Any]):
+    def __init__(self, model: Callable[[], Any], make: Callable[[], Any]):
         self._model = model
         self._make = make
         self._function = make()
         self._layers: Any = None
         self._by_key: OrderedDict[Any, Any] = OrderedDict()
         self._source: Any = None
+        self._alone: OrderedDict[Any, Any] = OrderedDict()
         #: held from ``get`` to the last look at the outputs, where threads may share a model
         self.lock = threading.RLock()
 
@@ -47,16 +50,37 @@ class Steps:
         if source is not self._source:  # keys are the source's own
             self._source = source
             self._by_key.clear()
-            if self._layers not in (None, self._look()):
+            if self._layers is not None and self._layers != self._look():
                 self._function = self._make()
+                self._layers = None
         step = self._by_key.get(key)
         if step is None:
+            before = self._function.made
             step, _ = self._function.step(source.specs(key))
-            self._layers = self._look()  # a trace may build layers
+            if self._layers is None or self._function.made > before:
+                self._layers = self._look()  # a trace may build layers
             self._by_key[key] = step
             if len(self._by_key) > _MAX_STEPS:
                 self._by_key.popitem(last=False)
         return step
+
+    # -- a batch that comes alone, as one array -----------------------------------------
+
+    def alone(self, x: np.ndarray) -> Any:
+        """Return the step for an array like one that was noted; None if none was.
+
+        To look up a step by a source costs more than a small model's step.
+        """
+        found = self._alone.get(_key_alone(x))
+        return found if found is not None and self._layers == self._look() else None
+
+    def note_alone(self, x: np.ndarray, source: Any) -> None:
+        """Note the step for arrays like ``x``, the only one of ``source`` and one batch."""
+        step = self.get(source, source.first_key())
+        if step.distributed is None:
+            self._alone[_key_alone(x)] = step
+            if len(self._alone) > _MAX_STEPS:
+                self._alone.popitem(last=False)
 
     def for_specs(self, specs: Any) -> Any:
         """Return the step for global shapes, given without a source."""
@@ -64,16 +88,23 @@ class Steps:
 
     def _look(self) -> list[tuple[Any, Any]]:
         # the objects, not their numbers, which others get when these are gone
-        optimizer = self._model.optimizer
-        layers = [
-            (layer, (layer.trainable, layer._remat)) for layer in self._model._flatten_layers()
+        model = self._model()
+        optimizer = model.optimizer
+        _, *inner = model._flatten_layers()
+        return [
+            (model.trainable, model._remat),
+            *[(layer, (layer.trainable, layer._remat)) for layer in inner],
+            (optimizer, getattr(optimizer, "schedule", None)),
         ]
-        return [*layers, (optimizer, getattr(optimizer, "schedule", None))]
 
 
 def run_step(step: Any, feeds: list[np.ndarray]) -> Any:
     """Run a step on one batch; its outputs are good until the next step."""
     return step.run_views(feeds)
+
+
+def _key_alone(x: np.ndarray) -> Any:
+    return x.shape, x.dtype, floatx(), epsilon()
 
 
 def flat_logs(logs: dict[str, Any]) -> dict[str, Any]:
@@ -271,6 +302,17 @@ def predict(model: Any, data: Any, callbacks: Any) -> Any:
     if step.distributed is not None:
         whole = [_gather_rows(step.distributed, rows, sizes) for rows in whole]
     return step.traced.structure(whole)
+
+
+def predict_alone(steps: Steps, x: np.ndarray) -> tuple[bool, Any]:
+    """Return whether the outputs for an array were got at once, and the outputs."""
+    with steps.lock:
+        step = steps.alone(x)
+        if step is None:
+            return False, None
+        dtype = step.graph.inputs[0].dtype
+        outputs = step.run_views([x if x.dtype == dtype else x.astype(dtype)])
+        return True, step.traced.structure([np.array(y) for y in outputs])
 
 
 def _own_rows(step: Any, outputs: list[np.ndarray], n: int) -> list[np.ndarray]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -347,27 +348,45 @@ class TrainingSteps:
     def _steps(self, kind: str, force: bool = False) -> loop.Steps:
         if kind == "predict":
             if self._predict_steps is None or force:
-                self._predict_steps = loop.Steps(
-                    self, lambda: self._function(lambda x: self.predict_step(x), "predict_step")
-                )
+                self._predict_steps = self._make_steps("predict", TrainingSteps._run_predict_step)
             return self._predict_steps
         functions = self._require_compiled(f"{kind}_step").functions
         if kind not in functions or force:
-            method: Callable[..., Any] = getattr(self, f"{kind}_step")
-
-            def run(data: Any) -> Any:
-                compiled = self._require_compiled(f"{kind}_step")
-                compiled.traced_loss = None
-                logs = method(data)
-                if not isinstance(logs, dict):
-                    raise TypeError(
-                        f"{type(self).__name__}.{kind}_step must return a dict of logs; "
-                        f"received {type(logs).__name__}."
-                    )
-                return loop.flat_logs(logs)
-
-            functions[kind] = loop.Steps(self, lambda: self._function(run, f"{kind}_step"))
+            functions[kind] = self._make_steps(kind, TrainingSteps._run_step)
         return functions[kind]
 
-    def _function(self, step: Callable[..., Any], name: str) -> Function:
-        return Function(step, name, distribution=self._distribution)
+    def _make_steps(self, kind: str, run: Callable[..., Any]) -> loop.Steps:
+        # the steps are the model's: did they hold it, a model that is dropped would wait for
+        # the garbage collector, and all its memory with it
+        link = weakref.ref(self)
+
+        def this() -> Any:
+            model = link()
+            if model is None:
+                raise ReferenceError(
+                    f"{kind}_step: the model is gone; keep a reference to it as long as its "
+                    "functions are used."
+                )
+            return model
+
+        def make() -> Function:
+            return Function(
+                lambda data: run(this(), kind, data),
+                f"{kind}_step",
+                distribution=this()._distribution,
+            )
+
+        return loop.Steps(this, make)
+
+    def _run_predict_step(self, kind: str, data: Any) -> Any:
+        return self.predict_step(data)
+
+    def _run_step(self, kind: str, data: Any) -> Any:
+        self._require_compiled(f"{kind}_step").traced_loss = None
+        logs = getattr(self, f"{kind}_step")(data)
+        if not isinstance(logs, dict):
+            raise TypeError(
+                f"{type(self).__name__}.{kind}_step must return a dict of logs; "
+                f"received {type(logs).__name__}."
+            )
+        return loop.flat_logs(logs)

@@ -269,14 +269,35 @@ class Trainer(TrainingSteps):
         ndarray, or structure of ndarray
             As the model's outputs.
         """
-        steps = limits.limited_steps(steps)
-        source = self._source("predict", x, batch_size=batch_size, steps=steps)
+        return self._predict(
+            "predict", x, batch_size, verbose, limits.limited_steps(steps), callbacks
+        )
+
+    def _predict(
+        self,
+        where: str,
+        x: Any,
+        batch_size: int | None,
+        verbose: Any = 0,
+        steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:
+        silent = verbose == 0 and not callbacks and steps is None
+        alone = silent and type(x) is np.ndarray and x.ndim and 0 < len(x) <= (batch_size or 32)
+        if alone:
+            done, outputs = loop.predict_alone(self._steps("predict"), x)
+            if done:
+                return outputs
+        source = self._source(where, x, batch_size=batch_size, steps=steps)
         data = Epochs(source, steps)
         run_callbacks = self._callback_list(callbacks, verbose, epochs=1, steps=data.steps)
         try:
-            return loop.predict(self, data, run_callbacks)
+            outputs = loop.predict(self, data, run_callbacks)
         finally:
             data.close()
+        if alone:
+            self._steps("predict").note_alone(x, source)
+        return outputs
 
     # -- one batch ---------------------------------------------------------------------
 
@@ -299,8 +320,7 @@ class Trainer(TrainingSteps):
 
     def predict_on_batch(self, x: Any) -> Any:
         """Return the outputs for one batch."""
-        source = self._source("predict_on_batch", x, batch_size=_rows(x))
-        return loop.predict(self, Epochs(source), self._callback_list(None, 0, 1, 1))
+        return self._predict("predict_on_batch", x, _rows(x))
 
     def _on_batch(
         self, kind: str, x: Any, y: Any, sample_weight: Any, class_weight: Any, as_dict: bool
