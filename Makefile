@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := demo_output
 
-.PHONY: help demo test test-aarch64 test-openmpi lint build docs bench bench-check bench-kernels clean
+.PHONY: help demo test test-aarch64 test-openmpi lint build docs bench bench-check bench-kernels bench-overhead clean
 
 help:
 	@echo "make demo          train, stop, resume and evaluate over 2 MPI ranks"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench         peaks, kernels, workloads and peers; WORKLOADS=\"tiny mlp\" chooses"
 	@echo "make bench-check   fails if a ratio has fallen by 10 %; CHECK=--all for all of them"
 	@echo "make bench-kernels kernels against the measured peak of this machine"
+	@echo "make bench-overhead  what a step costs besides computing, and what recomputation does"
 	@echo "make test-aarch64  kernel tests for aarch64 under qemu"
 	@echo "make test-openmpi  MPI tests with Open MPI instead of MPICH"
 	@echo "make build         compile in place, for development"
@@ -91,3 +92,7 @@ bench-check: $(VENV)/dev.stamp $(PEERS)
 bench-kernels: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/kernels_convolution.py
+
+bench-overhead: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/remat.py
