@@ -4,8 +4,8 @@ Usage: ``python benchmarks/bench.py --peers PYTHON [--workloads tiny mlp ...]``
 
 The table goes to ``benchmarks/results/<kind of machine>.json`` and ``.md``; what is not
 measured this time stays as it was. ``--check`` writes nothing: it measures again and fails
-if a ratio has fallen by more than 10 % against the table that is there. A ratio is ours to
-the best peer of the table, or a kernel's share of the peak, within one run; what seems to
+if a ratio has fallen by more than 10 % against the table that is there: ours to the best peer
+of the table, with our own speed, or a kernel's share of the peak, within one run. What seems to
 have fallen is measured again before it counts.
 """
 
@@ -17,6 +17,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,14 @@ def measure_kernels(names: Iterable[str], threads: Sequence[int]) -> dict[str, d
     return entries
 
 
+def version(package: str) -> str:
+    """Return the version of a package that is installed here."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
 # -- the table -----------------------------------------------------------------------------
 
 
@@ -112,7 +121,7 @@ def describe(threads: int) -> results.Table:
         "versions": {
             "uniflexflow": uff.__version__,
             "python": platform.python_version(),
-            "numpy": np.__version__,
+            **{name: version(name) for name in ("numpy", "h5py", "ml_dtypes", "Cython")},
         },
         "frameworks": {name: who.framework for name, who in CONTENDERS.items()},
         "peaks": {
@@ -163,9 +172,9 @@ def check(args: argparse.Namespace) -> int:
             f"this run has {args.threads}; set OMP_NUM_THREADS or --threads. Nothing to compare."
         )
         return 0
-    ratios = results.ratios_of(committed)
-    names = chosen(ratios, args.workloads, args.kernels)
-    low, unknown = results.fallen(ratios, partial(measure_again, committed, args), names)
+    figures = results.figures_of(committed)
+    names = chosen(figures, args.workloads, args.kernels)
+    low, unknown = results.fallen(figures, partial(measure_again, committed, args), names)
     print(
         f"bench-check: {len(names)} figures compared with the table of {committed['date']}: "
         f"{len(low)} have fallen by more than {results.TOLERANCE:.0%}, {len(unknown)} could not "
@@ -179,12 +188,12 @@ def check(args: argparse.Namespace) -> int:
 
 
 def chosen(
-    ratios: Iterable[str], workloads: Iterable[str], kernel_names: Iterable[str]
+    figures: Iterable[str], workloads: Iterable[str], kernel_names: Iterable[str]
 ) -> list[str]:
     """Return the figures of a table that belong to these workloads and kernels."""
     wanted = {f"workload {name}" for name in workloads}
     starts = tuple(f"kernel {name} {form}," for name in kernel_names for form in FORMS)
-    return [r for r in ratios if r in wanted or r.startswith(starts)]
+    return [f for f in figures if f in wanted or f.startswith(starts)]
 
 
 FORMS = ("nn", "nt", "tn", "forward", "data", "weight")
@@ -192,9 +201,9 @@ FORMS = ("nn", "nt", "tn", "forward", "data", "weight")
 
 def measure_again(
     committed: results.Table, args: argparse.Namespace, names: Sequence[str]
-) -> dict[str, list[float]]:
-    """Return new ratios, round by round, against the peers that were best in the table."""
-    found: dict[str, list[float]] = {}
+) -> dict[str, list[tuple[float, ...]]]:
+    """Return new figures, round by round, against the peers that were best in the table."""
+    found: dict[str, list[tuple[float, ...]]] = {}
     for name in names:
         if not name.startswith("workload "):
             continue
@@ -203,7 +212,7 @@ def measure_again(
         speeds: Speeds = measure(
             workload, args.peers, args.threads, args.rounds, args.timeout, (OURS, peer)
         )
-        found[name] = speeds.ratios(peer)
+        found[name] = list(zip(speeds.ratios(peer), speeds.rounds.get(OURS, ())))
     for group in kernels():
         for n in sorted({1, args.threads}):
             mine = [name for name in chosen(names, (), [group]) if name.endswith(f", {n} threads")]
@@ -211,7 +220,7 @@ def measure_again(
                 for form, entry in measure_kernels([group], [n]).items():
                     key = f"kernel {form}, {n} threads"
                     if key in mine:
-                        found.setdefault(key, []).append(entry["shares"][str(n)])
+                        found.setdefault(key, []).append((entry["shares"][str(n)],))
     return found
 
 

@@ -2,8 +2,8 @@
 
 Nothing here measures. A table is plain data, kept as JSON: the machine, the versions of
 all that took part, peaks, kernels as shares of the peak, workloads as ratios to the best
-peer. Two tables are compared by their ratios, each made within one run, and only on
-machines of one kind.
+peer. Tables are compared on machines of one kind only, kernels by their shares and workloads
+by their ratios, each made within one run.
 """
 
 from __future__ import annotations
@@ -171,25 +171,26 @@ def markdown(table: Table) -> str:
 # -- what has fallen -----------------------------------------------------------------------
 
 
-def ratios_of(table: Table) -> dict[str, float]:
+def figures_of(table: Table) -> dict[str, tuple[float, ...]]:
     """Return all figures of a table that can be compared with another run's.
 
-    Keys are ``workload NAME`` and ``kernel NAME, N threads``.
+    Keys are ``workload NAME``, with the ratio to the best peer and our steps per second, and
+    ``kernel NAME, N threads``, with the share of the peak.
     """
-    found = {
-        f"workload {name}": entry["ratio"]
+    found: dict[str, tuple[float, ...]] = {
+        f"workload {name}": (entry["ratio"], entry["steps_per_second"]["uniflexflow"])
         for name, entry in table["workloads"].items()
         if entry.get("ratio") is not None
     }
     for name, entry in table["kernels"].items():
         for threads, share in entry["shares"].items():
-            found[f"kernel {name}, {threads} threads"] = share
+            found[f"kernel {name}, {threads} threads"] = (share,)
     return found
 
 
 def fallen(
-    committed: Mapping[str, float],
-    measure: Callable[[list[str]], Mapping[str, Sequence[float]]],
+    committed: Mapping[str, tuple[float, ...]],
+    measure: Callable[[list[str]], Mapping[str, Sequence[tuple[float, ...]]]],
     names: Iterable[str],
     tolerance: float = TOLERANCE,
     attempts: int = ATTEMPTS,
@@ -198,21 +199,23 @@ def fallen(
     """Measure again and say what has fallen.
 
     A figure has fallen if it is below the committed one by more than ``tolerance`` each
-    time that it is measured: noise lowers some runs, a slower program all of them.
+    time that it is measured: noise lowers some runs, a slower program all of them. Of
+    several figures of one name all must be: a ratio alone also falls when the peer has
+    become faster, a speed alone when the machine is busy.
 
     Parameters
     ----------
-    committed : mapping of str to float
+    committed : mapping of str to tuple of float
     measure : callable
-        ``measure(names)`` gives for each name its ratios, one a round; their median counts.
-        A name that it can't measure is missing or has none.
+        ``measure(names)`` gives for each name its figures, one tuple a round; the medians
+        count. A name that it can't measure is missing or has none.
     names : iterable of str
         What to compare.
     tolerance : float
     attempts : int
         How often at most.
     say : callable
-        Gets a line for each figure.
+        Gets a line for each name.
 
     Returns
     -------
@@ -225,17 +228,23 @@ def fallen(
         found = measure(suspects)
         again = []
         for name in suspects:
-            ratios = found.get(name) or ()
-            if not ratios:
+            rounds = found.get(name) or ()
+            if not rounds:
                 unknown.append(name)
                 say(f"{name}: not measured")
                 continue
-            now, then = statistics.median(ratios), committed[name]
-            low = now < (1 - tolerance) * then
+            pairs = [
+                (statistics.median(figures), then)
+                for figures, then in zip(zip(*rounds), committed[name])
+            ]
+            low = all(now < (1 - tolerance) * then for now, then in pairs)
             if low:
                 again.append(name)
             verdict = ("measured again" if attempt < attempts else "FALLEN") if low else "holds"
-            say(f"{name}: {now:.3f}, committed {then:.3f} ({now / then - 1:+.0%}): {verdict}")
+            told = ", ".join(
+                f"{now:.4g} of {then:.4g} ({now / then - 1:+.0%})" for now, then in pairs
+            )
+            say(f"{name}: {told}: {verdict}")
         suspects = again
         if not suspects:
             break
