@@ -71,8 +71,8 @@ CONTENDERS = {
 #: enough steps for about a second of training of a slow contender
 STEPS = {"tiny": 1024, "mlp": 64, "convnet": 20, "resnet20": 4, "lstm": 30, "gpt": 4}
 DEFAULT_STEPS = 3
-#: A peer that was this much slower than the best of the peers in the first round can't win.
-OUT_OF_REACH = 0.6
+#: A peer whose best round is this much slower than the best peer's can't win.
+OUT_OF_REACH = 0.5
 
 
 @dataclass
@@ -153,7 +153,7 @@ def measure(
             speeds.versions.update(result["versions"])
             speeds.flops = result.get("flops", speeds.flops)
             say(f"{name}, round {number + 1}: {contender}: {median:.2f} steps a second")
-        if number == 0 and (best := speeds.best_peer()) is not None:
-            least = OUT_OF_REACH * speeds.median(best)
-            left = [c for c in left if c == OURS or speeds.median(c) >= least]
+        best = {c: max(speeds.rounds[c]) for c in left}
+        least = OUT_OF_REACH * max((v for c, v in best.items() if c != OURS), default=0.0)
+        left = [c for c in left if c == OURS or best[c] >= least]
     return speeds
