@@ -19,6 +19,7 @@ RUN = Path(__file__).parent / "aarch64" / "run.sh"
 BUILD = Path(__file__).parents[2] / "build" / "wide"
 # the families whose sources depend on the width, except for the probe, which names registers
 FAMILIES = (
+    "attention",
     "convolution",
     "crossentropy",
     "gemm",

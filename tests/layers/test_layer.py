@@ -297,7 +297,7 @@ def test_unhonoured_arguments_raise():
         lambda: layers.UpSampling2D(interpolation="bilinear"),
         lambda: layers.BatchNormalization(renorm=True),
         lambda: layers.LSTM(2, use_cudnn=True),
-        lambda: layers.MultiHeadAttention(2, 2, flash_attention=True),
+        lambda: layers.MultiHeadAttention(2, 2, dropout=0.1, flash_attention=True),
         lambda: layers.MultiHeadAttention(2, 2, sliding_window=3),
         lambda: uff.Input((2,), sparse=True),
     ):

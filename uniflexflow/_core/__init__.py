@@ -8,6 +8,7 @@ from typing import Any
 
 #: Modules with tiled operations; each has a table LOWERINGS (see plan.kernel_call).
 FAMILIES = (
+    "attention",
     "chain",
     "convolution",
     "crossentropy",

@@ -10,6 +10,7 @@ import numpy as np
 from uniflexflow import activations, constraints, initializers, ops, random, regularizers
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.core import positive
+from uniflexflow.ops.attention import attention_weights, weighted_values
 from uniflexflow.ops.mask import set_mask
 
 
@@ -153,7 +154,8 @@ class MultiHeadAttention(Layer):
     attention_axes : int or (int,), optional
         Must be 1, the steps: inputs have the shape (batch, steps, features).
     flash_attention : bool, optional
-        For compatibility: None or False.
+        Whether not having the attention weights in memory is demanded: with True, dropout and
+        ``return_attention_scores`` raise. They are not in memory anyway where neither is used.
     kernel_initializer, bias_initializer : str or Initializer
     kernel_regularizer, bias_regularizer, activity_regularizer : Regularizer, optional
     kernel_constraint, bias_constraint : Constraint, optional
@@ -190,8 +192,11 @@ class MultiHeadAttention(Layer):
         self.value_dim = positive(where, "value_dim", value_dim or key_dim)
         if not 0 <= dropout < 1:
             raise ValueError(f"{where}: `dropout` must be in [0, 1); received {dropout!r}.")
-        if flash_attention:
-            raise ValueError(f"{where}: flash_attention=True is not supported.")
+        if flash_attention and dropout:
+            raise ValueError(
+                f"{where}: flash_attention=True can't be honoured with dropout={dropout!r}: the "
+                "attention weights to drop are never in memory; leave one of them out."
+            )
         if attention_axes not in (None, 1, (1,), [1]):
             raise ValueError(
                 f"{where}: attention_axes={attention_axes!r} is not supported; expected 1."
@@ -298,6 +303,11 @@ class MultiHeadAttention(Layer):
         mask = self._join_masks(query_mask, value_mask, key_mask, attention_mask)
         q, k, v = self._query_dense(query), self._key_dense(key), self._value_dense(value)
         scores = None
+        if return_attention_scores and self.flash_attention:
+            raise ValueError(
+                f"Layer '{self.name}': return_attention_scores=True: with flash_attention=True "
+                "there are no attention scores in memory; leave one of them out."
+            )
         if return_attention_scores or (training and self.dropout):
             out, scores = self._attend(q, k, v, mask, training, use_causal_mask)
         else:
@@ -330,21 +340,12 @@ class MultiHeadAttention(Layer):
         self, q: Any, k: Any, v: Any, mask: Any, training: Any, causal: bool
     ) -> tuple[Any, Any]:
         """Return the result and the weights (batch, heads, targets, sources)."""
-        q = ops.transpose(q, (0, 2, 1, 3)) * (1.0 / math.sqrt(self.key_dim))
-        scores = ops.matmul(q, ops.transpose(k, (0, 2, 3, 1)))
-        allowed = None if mask is None else ops.expand_dims(mask, 1)
-        if causal:
-            triangle = np.tri(*scores.shape[-2:], dtype=bool)
-            allowed = triangle if allowed is None else ops.logical_and(allowed, triangle)
-        if allowed is not None:
-            # finite, so that a row without any source has no NaN
-            scores = ops.where(allowed, scores, float(np.finfo(scores.dtype).min) / 2)
-        weights = ops.softmax(scores, axis=-1)
+        mask = None if mask is None else ops.expand_dims(mask, 1)
+        weights = attention_weights(q, k, None, mask, 1.0 / math.sqrt(self.key_dim), causal)
         used = weights
         if training and self.dropout:
             used = random.dropout(weights, self.dropout, None, self.seed_generator)
-        out = ops.matmul(used, ops.transpose(v, (0, 2, 1, 3)))
-        return ops.transpose(out, (0, 2, 1, 3)), weights
+        return weighted_values(used, v), weights
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return None  # set in call: the query's
@@ -415,6 +416,10 @@ class Attention(Layer):
         query, value = inputs[0], inputs[1]
         key = inputs[2] if len(inputs) > 2 else value
         query_mask, value_mask = (mask[0], mask[1]) if mask is not None else (None, None)
+        dropped = training and self.dropout
+        if self.score_mode == "dot" and not return_attention_scores and not dropped:
+            out = self._attend(query, key, value, value_mask, use_causal_mask)
+            return self._without_masked_targets(out, query_mask)
         scores = self._scores(query, key)
         allowed = None
         if value_mask is not None:
@@ -425,12 +430,23 @@ class Attention(Layer):
         if allowed is not None:
             scores = ops.where(allowed, scores, float(np.finfo(scores.dtype).min) / 2)
         weights = ops.softmax(scores, axis=-1)
-        if training and self.dropout:
+        if dropped:
             weights = random.dropout(weights, self.dropout, None, self.seed_generator)
-        out = ops.matmul(weights, value)
-        if query_mask is not None:
-            out = out * ops.cast(ops.expand_dims(query_mask, -1), out.dtype)
+        out = self._without_masked_targets(ops.matmul(weights, value), query_mask)
         return (out, weights) if return_attention_scores else out
+
+    def _attend(self, query: Any, key: Any, value: Any, value_mask: Any, causal: bool) -> Any:
+        """Return the result without ever having the scores in memory; one head."""
+        query = query if self.scale is None else query * self.scale
+        q, k, v = (ops.expand_dims(x, 2) for x in (query, key, value))
+        mask = None if value_mask is None else ops.expand_dims(value_mask, (1, 2))
+        out = ops.dot_product_attention(q, k, v, mask=mask, scale=1.0, is_causal=causal)
+        return ops.squeeze(out, 2)
+
+    def _without_masked_targets(self, out: Any, query_mask: Any) -> Any:
+        if query_mask is None:
+            return out
+        return out * ops.cast(ops.expand_dims(query_mask, -1), out.dtype)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return previous_mask[0] if isinstance(previous_mask, (list, tuple)) else None

@@ -25,6 +25,7 @@
 #define UFF_FAMILIES_H
 
 #define UFF_FAMILIES(X, arg) \
+    X(attention, arg)        \
     X(cast, arg)             \
     X(chain, arg)            \
     X(function, arg)         \

@@ -1,0 +1,34 @@
+"""The tile kernels of matrix products, for tiled operations that contain some."""
+
+from libc.stdint cimport int64_t
+
+from uniflexflow._core.dispatch cimport uff_kernels
+
+
+cdef extern from "tile/gemm.h" nogil:
+    enum: UFF_A_ROWS, UFF_A_COLUMNS, UFF_ACT_NONE
+
+    ctypedef struct uff_gemm_block:
+        int64_t m, n, k
+        const void *a
+        int64_t lda
+        int a_form
+        const void *b
+        int64_t ldb
+        int b_packed
+        void *c
+        int64_t ldc
+        int accumulate
+        const void *bias
+        int act
+
+    ctypedef struct uff_gemm_type:
+        int mr, nr
+        void (*block)(const uff_gemm_block *) noexcept nogil
+        void (*pack_b)(int64_t n, int64_t k, const void *b, int64_t ldb, int transposed,
+                       void *out) noexcept nogil
+
+    ctypedef struct uff_gemm_kernels:
+        uff_gemm_type f32, f64
+
+    const uff_gemm_kernels *uff_gemm(const uff_kernels *) noexcept
