@@ -236,16 +236,26 @@ cdef int64_t forward_bytes(int64_t size, int64_t nr, int64_t rows, int64_t colum
 
 # -- backward: outputs dq, dk, dv, inputs q, k, v, lse, delta, g ---------------------------
 
+cdef inline void copy_queries(const Job *j, int64_t rows, int64_t q_row, char *q, char *g,
+                              char *lse, char *delta) noexcept nogil:
+    """Bring what belongs to a tile of queries of one head to the scratchpad."""
+    cdef const Sizes *z = j.z
+    j.tile.copy(rows, z.dim, j.scale, <char *>uff_arg(j.ins, 3) + q_row * z.dim * z.size,
+                z.heads * z.dim, q, z.dim_pad)
+    j.tile.copy(rows, z.width, 1, <char *>uff_arg(j.ins, 8) + q_row * z.width * z.size,
+                z.heads * z.width, g, z.width_pad)
+    j.tile.copy(rows, 1, 1, <char *>uff_arg(j.ins, 6) + q_row * z.size, z.heads, lse, 1)
+    j.tile.copy(rows, 1, 1, <char *>uff_arg(j.ins, 7) + q_row * z.size, z.heads, delta, 1)
+
+
 cdef void attend_back(const Job *j, int64_t b, int64_t kv, int64_t run, int64_t first,
                       int64_t last, char *scratch) noexcept nogil:
     """Keys [first, last) of one head of keys, against all queries that use it."""
     cdef const Sizes *z = j.z
     cdef int64_t size = z.size, kv_heads = z.heads // z.groups, nr = j.gemm.nr
-    cdef int64_t k0 = first, q0, n, rows, above, h, i, q_row, kv_row, packed
-    cdef const char *q = <char *>uff_arg(j.ins, 3)
+    cdef int64_t k0 = first, q0, n, rows, above, h, i, q_row, kv_row, held = -1, skip, wide
     cdef const char *g = <char *>uff_arg(j.ins, 8)
     cdef const char *lse = <char *>uff_arg(j.ins, 6)
-    cdef const char *delta = <char *>uff_arg(j.ins, 7)
     cdef char *dq = <char *>uff_arg(j.ins, 0)
     cdef char *q_tile = scratch
     cdef char *g_tile = q_tile + z.rows * z.dim_pad * size
@@ -292,25 +302,25 @@ cdef void attend_back(const Job *j, int64_t b, int64_t kv, int64_t run, int64_t 
                 rows = min(z.rows, z.targets - q0) - above
                 if rows <= 0:
                     break
-                q_row = (b * z.targets + q0 + above) * z.heads + h
-                j.tile.copy(rows, z.dim, j.scale, q + q_row * z.dim * size, z.heads * z.dim,
-                            q_tile, z.dim_pad)
-                j.tile.copy(rows, z.width, 1, g + q_row * z.width * size, z.heads * z.width,
-                            g_tile, z.width_pad)
-                j.tile.copy(rows, 1, 1, lse + q_row * size, z.heads, lse_tile, 1)
-                j.tile.copy(rows, 1, 1, delta + q_row * size, z.heads, delta_tile, 1)
-                multiply(j, rows, n, z.dim, q_tile, z.dim_pad, UFF_A_ROWS, keys, 0, s,
+                q_row = (b * z.targets + q0) * z.heads + h
+                if held != q_row:  # the scratchpad does not have this tile of queries
+                    held = q_row
+                    copy_queries(j, rows + above, q_row, q_tile, g_tile, lse_tile, delta_tile)
+                q_row += above * z.heads
+                skip, wide = above * z.dim_pad * size, above * z.width_pad * size
+                multiply(j, rows, n, z.dim, q_tile + skip, z.dim_pad, UFF_A_ROWS, keys, 0, s,
                          z.score_pad, False)
-                multiply(j, rows, n, z.width, g_tile, z.width_pad, UFF_A_ROWS, values, 0, d,
-                         z.score_pad, False)
-                t.rows, t.n, t.s, t.d, t.lse, t.delta = rows, n, s, d, lse_tile, delta_tile
+                multiply(j, rows, n, z.width, g_tile + wide, z.width_pad, UFF_A_ROWS, values, 0,
+                         d, z.score_pad, False)
+                t.rows, t.n, t.s, t.d = rows, n, s, d
+                t.lse, t.delta = lse_tile + above * size, delta_tile + above * size
                 t.seen = q0 + above + 1 - k0 if z.causal else n
                 hide(j, &t, b, h, q0 + above, k0)
                 j.tile.weigh_back(&t)
-                multiply(j, n, z.width, rows, s, z.score_pad, UFF_A_COLUMNS, g_tile, z.width_pad,
-                         dv, z.width_pad, True)
-                multiply(j, n, z.dim, rows, d, z.score_pad, UFF_A_COLUMNS, q_tile, z.dim_pad,
-                         dk, z.dim_pad, True)
+                multiply(j, n, z.width, rows, s, z.score_pad, UFF_A_COLUMNS, g_tile + wide,
+                         z.width_pad, dv, z.width_pad, True)
+                multiply(j, n, z.dim, rows, d, z.score_pad, UFF_A_COLUMNS, q_tile + skip,
+                         z.dim_pad, dk, z.dim_pad, True)
                 multiply(j, rows, z.dim, n, d, z.score_pad, UFF_A_ROWS, k_tile, z.dim_pad,
                          dq + q_row * z.dim * size, z.heads * z.dim, k0 > first)
                 q0 += z.rows
@@ -388,9 +398,8 @@ SIZES = {"float32": 4, "float64": 8}
 FLOPS_PER_CORE = 200_000  # less work than this isn't worth waking another core
 
 # Rows and columns of a tile of scores, at most. Forward, keys and values are packed anew for
-# each tile of queries; on the diagonal of a causal mask, half of a tile's columns are work for
-# nothing. Backward, queries are copied anew for each tile of keys.
-FORWARD = (256, 64)
+# each tile of queries; backward, queries are copied anew for each tile of keys.
+FORWARD = (256, 128)
 BACKWARD = (128, 128)
 
 # Runs of keys per head are made until there are this many pieces of work, of so many keys.
@@ -454,7 +463,10 @@ def lower(node):
         return count(size, nr, rows, columns, dim, width, dim_pad, width_pad,
                      _padded(columns, nr, size))
 
-    rows, columns = _cut(need, targets, sources, BACKWARD if backward else FORWARD, mr, nr)
+    rows, columns = BACKWARD if backward else FORWARD
+    if node.attrs["causal"]:  # half of a tile's columns on the diagonal are work for nothing
+        columns = min(columns, max(32, targets // 8))
+    rows, columns = _cut(need, targets, sources, (rows, columns), mr, nr)
     runs = 1
     if backward and batch * kv_heads:
         runs = min(math.ceil(PIECES / (batch * kv_heads)), max(1, sources // KEYS_PER_RUN))

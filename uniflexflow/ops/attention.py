@@ -115,7 +115,7 @@ def attention_weights(
 
 
 def weighted_values(weights: Value, value: Value) -> Value:
-    """Return weights (batch, heads, targets, sources) times values, (batch, targets, heads, dim)."""
+    """Return weights (batch, heads, targets, sources) times values, in the query's layout."""
     value = _every_head(value, weights.shape[1])
     return transpose(matmul(weights, transpose(value, (0, 2, 1, 3))), (0, 2, 1, 3))
 

@@ -9,7 +9,6 @@ scores.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -252,7 +251,8 @@ def _gradient(node: Node, g: Value, g_lse: Value) -> tuple[Any, ...]:
 
 
 def _second_gradient(node: Node, a: Value, b: Value, c: Value) -> tuple[Any, ...]:
-    # With f = factor:  L = sum(ds w) + sum(p g c^T),  w = f (a k^T + q b^T),  ds = p (g v^T - delta)
+    # With f = factor and ds = p (g v^T - delta), what is differentiated is
+    # L = sum(ds w) + sum(p g c^T),  w = f (a k^T + q b^T)
     _, _, _, lse, delta, g, *extras = node.inputs
     m = _Matrices(node, lse, tuple(extras))
     f = node.attrs["factor"]
