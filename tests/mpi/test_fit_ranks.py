@@ -75,10 +75,22 @@ def one_rank(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("size", "overlap"), [(2, "off"), (2, "on"), (2, "auto"), (3, "off"), (4, "off")]
+    ("size", "overlap", "memory"),
+    [
+        (2, "off", "on"),
+        (2, "on", "on"),
+        (3, "auto", "on"),
+        (4, "off", "on"),
+        (2, "auto", "off"),
+        (2, "on", "off"),
+        (3, "off", "off"),
+    ],
 )
-def test_the_same_training_on_any_number_of_ranks(launcher, tmp_path, one_rank, size, overlap):
-    got = trained(launcher, size, tmp_path, UNIFLEXFLOW_OVERLAP=overlap)
+def test_the_same_training_on_any_number_of_ranks(
+    launcher, tmp_path, one_rank, size, overlap, memory
+):
+    env = {"UNIFLEXFLOW_OVERLAP": overlap, "UNIFLEXFLOW_NODE_MEMORY": memory}
+    got = trained(launcher, size, tmp_path, **env)
     for a, b in zip(got, one_rank, strict=True):
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10 * max(np.abs(b).max(), 1e-3))

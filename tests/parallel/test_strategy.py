@@ -19,6 +19,7 @@ def test_a_strategy_survives_its_file(tmp_path):
         {"data": -1, "model": 2},
         choices=[Choice("model", "n", layer="*/up"), Choice("model", None, operation="sum")],
         rest={"*": "replicate"},
+        gradient_dtype="bfloat16",
     )
     strategy.save(tmp_path / "strategy.json")
     again = Strategy.load(tmp_path / "strategy.json")
@@ -61,6 +62,7 @@ def test_a_mesh_is_a_grid():
         (lambda: Strategy({"data": 0}), "expected lengths of 1 or more"),
         (lambda: Strategy({"data": -1, "model": -1}), "one of them -1 at most"),
         (lambda: Strategy(choices=[Choice("depth", "n")]), "mesh axis 'depth'"),
+        (lambda: Strategy(gradient_dtype="float16"), "gradient_dtype is 'float16'"),
         (lambda: Strategy.from_json('{"format": 99}'), "format is 99; expected 1"),
         (lambda: Strategy.from_json('{"format": 1, "mesh": {"data": 1}, "x": 1}'), "entries .'x'"),
         (

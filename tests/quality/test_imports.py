@@ -20,7 +20,7 @@ LEVELS = (
     ("ir",),
     ("ops",),
     ("random",),
-    ("_core.node_sum",),
+    ("_core.node_sum", "_core.bfloat16"),
     ("runtime.launch", "runtime.failure", "runtime.node_memory", "runtime.comm"),
     ("parallel",),
     ("passes",),

@@ -92,7 +92,7 @@ def distribute(
         graph=local,
         output_layouts=layouts,
         output_shapes=tuple([v.shape for v in graph.outputs]),
-        exchange=Exchange(_channels(mesh, comm)),
+        exchange=Exchange(_channels(mesh, comm), rounded=strategy.gradient_dtype == "bfloat16"),
         batch_axis=strategy.batch_axis,
     )
 

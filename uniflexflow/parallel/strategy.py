@@ -68,6 +68,11 @@ class Strategy:
     rest : mapping of str to str
         Pattern of a variable's path -> how it rests between steps. Only
         ``"replicate"``, the default, is known.
+    gradient_dtype : {None, "bfloat16"}
+        In what form large float32 sums over the ranks, which are gradients, are sent: as
+        they are, so that the sum is exact to rounding, or rounded to bfloat16 in half the
+        bytes (see ``SerialCommunicator.allreduce_rounded``). Sums within a node's memory
+        send nothing and are always exact.
 
     Examples
     --------
@@ -82,6 +87,7 @@ class Strategy:
     batch_axis: str = "data"
     choices: Sequence[Choice] = ()
     rest: Mapping[str, str] = field(default_factory=dict)
+    gradient_dtype: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mesh", {str(k): int(v) for k, v in self.mesh.items()})
@@ -96,6 +102,11 @@ class Strategy:
             raise ValueError(
                 f"Strategy: the mesh is {dict(self.mesh)}; expected lengths of 1 or more, one "
                 "of them -1 at most."
+            )
+        if self.gradient_dtype not in (None, "bfloat16"):
+            raise ValueError(
+                f"Strategy: gradient_dtype is {self.gradient_dtype!r}; expected None (as they are) "
+                "or 'bfloat16'."
             )
         for choice in self.choices:
             if choice.axis not in self.mesh:
@@ -149,6 +160,7 @@ class Strategy:
             "batch_axis": self.batch_axis,
             "choices": [vars(choice) for choice in self.choices],
             "rest": dict(self.rest),
+            "gradient_dtype": self.gradient_dtype,
         }
         return json.dumps(data, indent=2)
 
@@ -165,7 +177,7 @@ class Strategy:
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             found = data.get("format") if isinstance(data, dict) else type(data).__name__
             raise ValueError(f"Strategy: the file's format is {found!r}; expected {FORMAT}.")
-        known = {"format", "mesh", "batch_axis", "choices", "rest"}
+        known = {"format", "mesh", "batch_axis", "choices", "rest", "gradient_dtype"}
         if set(data) - known:
             raise ValueError(
                 f"Strategy: unknown entries {sorted(set(data) - known)}; expected {sorted(known)}."
@@ -179,6 +191,7 @@ class Strategy:
             batch_axis=data.get("batch_axis", "data"),
             choices=choices,
             rest=data.get("rest", {}),
+            gradient_dtype=data.get("gradient_dtype"),
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -191,9 +204,24 @@ class Strategy:
         return cls.from_json(Path(path).read_text(encoding="utf-8"))
 
 
-def DataParallel() -> Strategy:
-    """Split the batch over all ranks; every rank has all weights. The default."""
-    return Strategy()
+def DataParallel(gradient_dtype: str | None = None) -> Strategy:
+    """Split the batch over all ranks; every rank has all weights. The default.
+
+    Parameters
+    ----------
+    gradient_dtype : {None, "bfloat16"}
+        See ``Strategy``.
+
+    Returns
+    -------
+    Strategy
+
+    Examples
+    --------
+    >>> DataParallel(gradient_dtype="bfloat16").gradient_dtype
+    'bfloat16'
+    """
+    return Strategy(gradient_dtype=gradient_dtype)
 
 
 def get(distribution: Strategy | str | os.PathLike[str] | Mapping[str, Any] | None) -> Strategy:

@@ -33,13 +33,26 @@ Arrays = Sequence[np.ndarray]
 PACK_BELOW = 1 << 16
 
 
-def allreduce(inputs: Arrays, outputs: Arrays, comm: SerialCommunicator, what: str = "") -> None:
-    """Sum each input over all ranks into its output, which may be the same memory."""
+def allreduce(
+    inputs: Arrays,
+    outputs: Arrays,
+    comm: SerialCommunicator,
+    what: str = "",
+    rounded: bool = False,
+) -> None:
+    """Sum each input over all ranks into its output, which may be the same memory.
+
+    With ``rounded``, large float32 tensors that have to be sent are sent as bfloat16.
+    """
     if comm.allreduce_in_node(inputs, outputs, PACK_BELOW, what):
         return
     small = [(x, y) for x, y in zip(inputs, outputs) if x.nbytes < PACK_BELOW]
     for x, y in zip(inputs, outputs):
-        if x.nbytes >= PACK_BELOW:
+        if x.nbytes >= PACK_BELOW and rounded and x.dtype == np.float32:
+            if x.ctypes.data != y.ctypes.data:
+                y[...] = x
+            comm.allreduce_rounded(y, what)
+        elif x.nbytes >= PACK_BELOW:
             comm.allreduce(x, out=y, what=what)
     if len(small) == 1:
         comm.allreduce(small[0][0], out=small[0][1], what=what)
@@ -90,17 +103,17 @@ class _Thread:
 
     def _run(self) -> None:
         while (job := self.jobs.get()) is not None:
-            arrays, what, done = job
+            arrays, what, rounded, done = job
             error: BaseException | None = None
             try:
-                allreduce(arrays, arrays, self.comm, what)
+                allreduce(arrays, arrays, self.comm, what, rounded)
             except BaseException as caught:
                 error = caught
             done.put(error)
 
-    def start(self, arrays: Arrays, what: str) -> queue.SimpleQueue[Any]:
+    def start(self, arrays: Arrays, what: str, rounded: bool) -> queue.SimpleQueue[Any]:
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.jobs.put((arrays, what, done))
+        self.jobs.put((arrays, what, rounded, done))
         return done
 
     def stop(self) -> None:
@@ -152,6 +165,8 @@ class Exchange:
     channels : Channels
     overlap : {"auto", "on", "off"}, optional
         Default: the environment's ``UNIFLEXFLOW_OVERLAP``, or "auto".
+    rounded : bool
+        Whether large float32 sums are sent as bfloat16.
 
     Attributes
     ----------
@@ -159,8 +174,9 @@ class Exchange:
         Whether sums run beside the computation in the present step.
     """
 
-    def __init__(self, channels: Channels, overlap: str | None = None):
+    def __init__(self, channels: Channels, overlap: str | None = None, rounded: bool = False):
         self.channels = channels
+        self.rounded = rounded
         policy = overlap or os.environ.get("UNIFLEXFLOW_OVERLAP", "auto")
         if policy not in ("auto", "on", "off"):
             raise ValueError(f"UNIFLEXFLOW_OVERLAP: received {policy!r}; expected auto, on or off.")
@@ -192,7 +208,7 @@ class Exchange:
         elif node.op is ALLREDUCE_START:
             if self.overlap:
                 thread = self.channels.thread(node.attrs["axis"].name)
-                self._under_way[node.id] = thread.start(inputs, node.scope), inputs
+                self._under_way[node.id] = thread.start(inputs, node.scope, self.rounded), inputs
         elif node.op is ALLREDUCE_WAIT:
             self._wait(node, inputs[1:], outputs)
         else:
@@ -201,7 +217,8 @@ class Exchange:
     def _wait(self, node: Node, inputs: Arrays, outputs: Arrays) -> None:
         job = self._under_way.pop(node.inputs[0].node.id, None)
         if job is None:
-            allreduce(inputs, outputs, self.channels.axes[node.attrs["axis"].name], node.scope)
+            comm = self.channels.axes[node.attrs["axis"].name]
+            allreduce(inputs, outputs, comm, node.scope, self.rounded)
             return
         done, summed = job
         error = done.get()
