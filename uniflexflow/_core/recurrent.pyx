@@ -12,7 +12,7 @@ One sequence alone is a vector: it takes the kernel as it lies.
 """
 
 from libc.stdint cimport int64_t, uint8_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from uniflexflow._core.core cimport (
     uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_take, uff_team)
@@ -70,7 +70,7 @@ cdef extern from "tile/recurrent.h" nogil:
 
     ctypedef struct uff_cell:
         int64_t rows, width, units
-        const void *z
+        void *z
         int64_t z_row, z_gate
         const void *x
         void *gates
@@ -205,8 +205,8 @@ cdef void forward(uff_slave *self, void *arg) noexcept nogil:
 
 cdef void forward_rows(const Job *j, int64_t first, int64_t rows, char *z,
                        char *states) noexcept nogil:
-    """All steps of some sequences. In ``states``: h before a step, h after it, c, and the
-    products, if the sequence is alone."""
+    """All steps of some sequences. In ``states``: h before a step, h after it, c in tiles as
+    wide as the products', and the products, if the sequence is alone."""
     cdef int64_t n = rows * j.h.units * j.h.size, done, t, panel, turn
     cdef int64_t nr = j.gemm.nr, size = j.h.size
     cdef uff_cell_fn fn = uff_recurrent(kernels).forward[j.h.kind][size == 8]
@@ -214,13 +214,14 @@ cdef void forward_rows(const Job *j, int64_t first, int64_t rows, char *z,
     cdef char *after = states + n
     cdef char *c = states + 2 * n if j.at[FIRST_C] != NULL else NULL
     cdef uff_cell cell
+    cdef int64_t wide = nr if j.h.packed else j.h.units, most = j.panels if j.h.packed else 1
     if not j.h.packed:
         z = states + 3 * n
     memcpy(before, state(j, FIRST_H, first), n)
     if c != NULL:
-        memcpy(c, state(j, FIRST_C, first), n)
+        move_tiles(j, rows, wide, state(j, FIRST_C, first), c, True)
     cell.rows, cell.units = rows, j.h.units
-    cell.z, cell.z_row, cell.z_gate = z, j.h.gates * nr, nr
+    cell.z, cell.z_row, cell.z_gate = z, wide, rows * wide
     cell.x_row, cell.step_row = j.h.steps * j.width, j.h.steps * j.h.units
     cell.mask_row = j.h.steps
     turn = -1 if j.h.go_backwards else 1
@@ -230,18 +231,17 @@ cdef void forward_rows(const Job *j, int64_t first, int64_t rows, char *z,
         cell.mask = NULL
         if j.at[MASK] != NULL:
             cell.mask = <const uint8_t *>j.at[MASK] + first * j.h.steps + t
-        for panel in range(j.panels if j.h.packed else 1):
-            cell.width = min(nr, j.h.units - panel * nr) if j.h.packed else j.h.units
+        for panel in range(most):
+            cell.width = min(wide, j.h.units - panel * wide)
             if j.h.packed:
                 multiply(j, rows, panel, before, z)
             else:
                 multiply_row(j, before, z)
-                cell.z_row, cell.z_gate = j.width, j.h.units
             cell.x = step(j, X, first, t, j.width) + panel * nr * size
             cell.gates = shifted(step(j, GATES, first, t, j.width), panel * nr * size)
             cell.bias = shifted(j.at[BIAS], panel * nr * size)
             cell.before, cell.after = before + panel * nr * size, after + panel * nr * size
-            cell.c = shifted(c, panel * nr * size)
+            cell.c = shifted(c, panel * rows * nr * size)
             cell.hs = step(j, HS, first, t, j.h.units) + panel * nr * size
             cell.cs = shifted(step(j, CS, first, t, j.h.units), panel * nr * size)
             cell.inner = shifted(step(j, INNER, first, t, j.h.units), panel * nr * size)
@@ -249,7 +249,26 @@ cdef void forward_rows(const Job *j, int64_t first, int64_t rows, char *z,
         before, after = after, before
     memcpy(state(j, H, first), before, n)
     if c != NULL:
-        memcpy(state(j, C, first), c, n)
+        move_tiles(j, rows, wide, state(j, C, first), c, False)
+
+
+cdef void move_tiles(const Job *j, int64_t rows, int64_t wide, char *states, char *tiles,
+                     bint get) noexcept nogil:
+    """Copy states (rows, units) to tiles of ``wide`` units, with zeros beyond, or back."""
+    cdef int64_t row, width, unit = 0
+    cdef char *state
+    cdef char *tile
+    while unit < j.h.units:
+        width = min(wide, j.h.units - unit) * j.h.size
+        for row in range(rows):
+            state = states + (row * j.h.units + unit) * j.h.size
+            tile = tiles + (rows * unit + row * wide) * j.h.size
+            if get:
+                memcpy(tile, state, width)
+                memset(tile + width, 0, wide * j.h.size - width)
+            else:
+                memcpy(state, tile, width)
+        unit += wide
 
 
 cdef inline char *shifted(char *p, int64_t nbytes) noexcept nogil:
@@ -258,21 +277,22 @@ cdef inline char *shifted(char *p, int64_t nbytes) noexcept nogil:
 
 cdef inline void multiply(const Job *j, int64_t rows, int64_t panel, const char *h,
                           char *z) noexcept nogil:
-    """z (rows, gates, nr) = h times the kernel's columns of a panel of units."""
+    """z, a tile (rows, nr) of each gate, = h times the kernel's columns of a panel of units."""
     cdef uff_gemm_block tile
-    cdef int64_t p = 0, k = j.h.units, nr = j.gemm.nr
-    tile.m, tile.n = rows, j.h.gates * nr
+    cdef int64_t p = 0, k = j.h.units, nr = j.gemm.nr, gate
+    tile.m, tile.n = rows, nr
     tile.lda, tile.a_form = k, UFF_A_ROWS
-    tile.b_packed, tile.ldb = 1, nr
-    tile.c, tile.ldc = z, tile.n
+    tile.b_packed, tile.ldb, tile.ldc = 1, nr, nr
     tile.bias, tile.act = NULL, UFF_ACT_NONE
     while p < k:
         tile.k = min(j.h.kc, k - p)
         tile.a = h + p * j.h.size
-        tile.b = j.at[WORKSPACE] + j.h.size * nr * j.h.gates * (
-            p * j.panels + panel * tile.k)
         tile.accumulate = p > 0
-        j.gemm.block(&tile)
+        for gate in range(j.h.gates):
+            tile.b = j.at[WORKSPACE] + j.h.size * nr * (
+                p * j.h.gates * j.panels + (panel * j.h.gates + gate) * tile.k)
+            tile.c = z + gate * rows * nr * j.h.size
+            j.gemm.block(&tile)
         p += tile.k
 
 
@@ -448,12 +468,13 @@ def lower(node):
     machine = host()
     depth = width if back else units
     kc = _even(depth, plan_gemm(machine, size, mr, nr)[0], 8)
-    states = gates + 3 if back else 3 if batch > 1 else 3 + gates
-    row_bytes = states * units * size
+    padded = -(-units // nr) * nr
+    states = (gates + 3) * units if back else 2 * units + padded
+    row_bytes = (states + (width if batch == 1 else 0)) * size
     # what is left for states beside the tile of products
     free = machine.scratch_bytes - (0 if back else MOST_ROWS * gates * nr * size) - 256
     rows = min(MOST_ROWS, free // row_bytes)
-    packed = -(-units // nr) * nr * width * size if batch > 1 else 0
+    packed = padded * width * size if batch > 1 else 0
     in_scratch = rows >= mr and packed > 0
     rows = 1 if not packed else rows if in_scratch else MOST_ROWS
     flops = 2 * batch * steps * units * width

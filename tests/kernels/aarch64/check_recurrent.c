@@ -33,13 +33,14 @@ static void check_forward(const uff_recurrent_kernels *k, int kind, int dtype, i
 {
     const int g = num_gates[kind], size = check_sizes[dtype];
     const number room = dtype == UFF_F32_T ? 2e-6 : 1e-14;
-    const int64_t x_row = STEPS * g * units, step_row = STEPS * units, z_row = g * width + 1;
+    const int64_t x_row = STEPS * g * units, step_row = STEPS * units, z_row = width + 1;
     char what[64];
     snprintf(what, sizeof what, "%s %s %lld of %lld", names[kind], check_names[dtype],
              (long long)width, (long long)units);
-    char *z = draw(dtype, ROWS * z_row, 3), *x = draw(dtype, ROWS * x_row, 3);
+    char *z = draw(dtype, g * ROWS * z_row, 3), *old_z = copy_of(dtype, z, g * ROWS * z_row);
+    char *x = draw(dtype, ROWS * x_row, 3);
     char *bias = draw(dtype, g * units, 1), *before = draw(dtype, ROWS * units, 1);
-    char *c = draw(dtype, ROWS * units, 1), *old_c = copy_of(dtype, c, ROWS * units);
+    char *c = draw(dtype, ROWS * z_row, 1), *old_c = copy_of(dtype, c, ROWS * z_row);
     char *old_x = copy_of(dtype, x, ROWS * x_row);
     char *gates = in_place ? x : draw(dtype, ROWS * x_row, 1);
     char *after = draw(dtype, ROWS * units, 1), *hs = draw(dtype, ROWS * step_row, 1);
@@ -47,13 +48,13 @@ static void check_forward(const uff_recurrent_kernels *k, int kind, int dtype, i
     const uint8_t mask[ROWS] = {1, 0, 1};
     const uff_cell cell = {
         .rows = ROWS, .width = width, .units = units,
-        .z = z, .z_row = z_row, .z_gate = width,
+        .z = z, .z_row = z_row, .z_gate = ROWS * z_row,
         .x = x + from * size, .gates = kind == UFF_SIMPLE_RNN ? 0 : gates + from * size,
         .x_row = x_row, .ahead = g * units,
         .bias = kind == UFF_GRU ? bias + from * size : 0,
         .mask = masked ? mask : 0, .mask_row = 1,
         .before = before + from * size, .after = after + from * size,
-        .c = kind == UFF_LSTM ? c + from * size : 0, .hs = hs + from * size,
+        .c = kind == UFF_LSTM ? c : 0, .hs = hs + from * size,
         .cs = kind == UFF_LSTM ? cs + from * size : 0,
         .inner = kind == UFF_GRU ? inner + from * size : 0, .step_row = step_row,
     };
@@ -66,11 +67,11 @@ static void check_forward(const uff_recurrent_kernels *k, int kind, int dtype, i
                 gate[q] = AT(old_x, r * x_row + q * units + from + u);
             number p[4];
             for (int q = 0; q < g; q++)
-                p[q] = AT(z, r * z_row + q * width + u);
+                p[q] = AT(old_z, (q * ROWS + r) * z_row + u);
             if (kind == UFF_LSTM) {
                 for (int q = 0; q < 4; q++)
                     gate[q] = q == 2 ? tanhl(gate[q] + p[q]) : sigmoid(gate[q] + p[q]);
-                state = gate[1] * AT(old_c, at) + gate[0] * gate[2];
+                state = gate[1] * AT(old_c, r * z_row + u) + gate[0] * gate[2];
                 h = gate[3] * tanhl(state);
             } else if (kind == UFF_GRU) {
                 for (int q = 0; q < 3; q++)
@@ -83,11 +84,11 @@ static void check_forward(const uff_recurrent_kernels *k, int kind, int dtype, i
                 h = tanhl(gate[0] + p[0]);
             }
             if (masked && !mask[r])
-                h = AT(before, at), state = AT(old_c, at);
+                h = AT(before, at), state = AT(old_c, r * z_row + u);
             check_close(what, at, AT(after, at), h, room);
             check_close(what, step, AT(hs, step), h, room);
             if (kind == UFF_LSTM) {
-                check_close(what, at, AT(c, at), state, 2 * room);
+                check_close(what, at, AT(c, r * z_row + u), state, 2 * room);
                 check_close(what, step, AT(cs, step), state, 2 * room);
             }
             if (kind == UFF_GRU)
@@ -97,7 +98,7 @@ static void check_forward(const uff_recurrent_kernels *k, int kind, int dtype, i
         }
     if (!in_place)
         check_leave(what, gates);
-    check_leave(what, z), check_leave(what, x), check_leave(what, bias), check_leave(what, before);
+    check_leave(what, z), check_leave(what, old_z), check_leave(what, x), check_leave(what, bias), check_leave(what, before);
     check_leave(what, c), check_leave(what, old_c), check_leave(what, old_x);
     check_leave(what, after), check_leave(what, hs), check_leave(what, cs);
     check_leave(what, inner);

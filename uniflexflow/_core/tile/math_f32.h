@@ -35,11 +35,9 @@ UFF_FN float uff_exp2i_f32(float n)
     return uff_from_bits_f32((int32_t)((bits << 23) + 0x3f800000u));
 }
 
-/* exp(x) = 2^n (1 + p), x cut to where it is neither 0 nor infinite; returns p. */
-UFF_FN float uff_exp_parts_f32(float x, float *n)
+/* exp(x) = 2^n (1 + p), for |x| < 128; returns p. */
+UFF_FN float uff_exp_reduced_f32(float x, float *n)
 {
-    x = x < -104.0f ? -104.0f : x;
-    x = x > 89.0f ? 89.0f : x;
     *n = (x * 0x1.715476p0f + UFF_ROUND_F32) - UFF_ROUND_F32;
     float r = x - *n * 0.693359375f + *n * 2.12194440e-4f;
     float q = 0.00139269268f;
@@ -48,6 +46,14 @@ UFF_FN float uff_exp_parts_f32(float x, float *n)
     q = q * r + 0.166665733f;
     q = q * r + 0.5f;
     return r * r * q + r;
+}
+
+/* The same with x cut to where exp(x) is neither 0 nor infinite. */
+UFF_FN float uff_exp_parts_f32(float x, float *n)
+{
+    x = x < -104.0f ? -104.0f : x;
+    x = x > 89.0f ? 89.0f : x;
+    return uff_exp_reduced_f32(x, n);
 }
 
 /* 1 ulp */
@@ -112,8 +118,11 @@ UFF_FN float uff_log1p_f32(float x)
 /* 3 ulp */
 UFF_FN float uff_tanh_f32(float x)
 {
-    float t = uff_expm1_f32(-2 * fabsf(x));
-    return copysignf(t / (t + 2), x);
+    float a = -2 * fabsf(x);
+    a = a < -30.0f ? -30.0f : a;
+    float n, p = uff_exp_reduced_f32(a, &n), half = uff_exp2i_f32(n - 1);
+    float t = half * p + (half - 0.5f); /* (exp(a) - 1) / 2 */
+    return copysignf(t / (t + 1), x);
 }
 
 /* 2 ulp */
@@ -121,6 +130,15 @@ UFF_FN float uff_sigmoid_f32(float x)
 {
     float z = uff_exp_f32(-fabsf(x));
     return (x < 0 ? z : 1) / (1 + z);
+}
+
+/* sigmoid for where its relative precision below 1e-38 doesn't count: 2 ulp above. */
+UFF_FN float uff_gate_f32(float x)
+{
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 87.0f ? 87.0f : x;
+    float n, p = uff_exp_reduced_f32(-x, &n), s = uff_exp2i_f32(n);
+    return 1 / (s * p + (1 + s));
 }
 
 /* 2 ulp */

@@ -26,10 +26,8 @@ UFF_FN double uff_exp2i_f64(double n)
     return uff_from_bits_f64((int64_t)((bits << 52) + 0x3ff0000000000000u));
 }
 
-UFF_FN double uff_exp_parts_f64(double x, double *n)
+UFF_FN double uff_exp_reduced_f64(double x, double *n)
 {
-    x = x < -746.0 ? -746.0 : x;
-    x = x > 710.0 ? 710.0 : x;
     *n = (x * 0x1.71547652b82fep0 + UFF_ROUND_F64) - UFF_ROUND_F64;
     /* the first part of log(2) ends in 21 zero bits: its product with n is exact */
     double r = (x - *n * 6.93147180369123816490e-01) - *n * 1.90821492927058770002e-10;
@@ -45,6 +43,13 @@ UFF_FN double uff_exp_parts_f64(double x, double *n)
     q = q * r + 0.16666666666666671;
     q = q * r + 0.5;
     return r * r * q + r;
+}
+
+UFF_FN double uff_exp_parts_f64(double x, double *n)
+{
+    x = x < -746.0 ? -746.0 : x;
+    x = x > 710.0 ? 710.0 : x;
+    return uff_exp_reduced_f64(x, n);
 }
 
 /* 1 ulp */
@@ -111,8 +116,11 @@ UFF_FN double uff_log1p_f64(double x)
 /* 3 ulp */
 UFF_FN double uff_tanh_f64(double x)
 {
-    double t = uff_expm1_f64(-2 * fabs(x));
-    return copysign(t / (t + 2), x);
+    double a = -2 * fabs(x);
+    a = a < -60.0 ? -60.0 : a;
+    double n, p = uff_exp_reduced_f64(a, &n), half = uff_exp2i_f64(n - 1);
+    double t = half * p + (half - 0.5);
+    return copysign(t / (t + 1), x);
 }
 
 /* 2 ulp */
@@ -120,6 +128,15 @@ UFF_FN double uff_sigmoid_f64(double x)
 {
     double z = uff_exp_f64(-fabs(x));
     return (x < 0 ? z : 1) / (1 + z);
+}
+
+/* As uff_gate_f32, below 1e-304. */
+UFF_FN double uff_gate_f64(double x)
+{
+    x = x < -700.0 ? -700.0 : x;
+    x = x > 700.0 ? 700.0 : x;
+    double n, p = uff_exp_reduced_f64(-x, &n), s = uff_exp2i_f64(n);
+    return 1 / (s * p + (1 + s));
 }
 
 /* 2 ulp */

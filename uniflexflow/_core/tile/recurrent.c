@@ -11,21 +11,17 @@
 #else
 #define PANEL 2
 #endif
-#define MAX_WIDTH 128 /* units that one row holds while it is computed */
 
 #define T float
-#define LINE 16
-#define WIDTH (PANEL * UFF_F32)
+#define VU uff_vf32u
 #define NAME(x) x##_f32
 #include "recurrent_typed.h"
 #undef T
-#undef LINE
-#undef WIDTH
+#undef VU
 #undef NAME
 
 #define T double
-#define LINE 8
-#define WIDTH (PANEL * UFF_F64)
+#define VU uff_vf64u
 #define NAME(x) x##_f64
 #include "recurrent_typed.h"
 

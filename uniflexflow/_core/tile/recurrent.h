@@ -12,11 +12,15 @@
 
 /* A step forward. Gates of one row are `units` apart in x, gates and bias. What a kind of
  * layer doesn't have is not read: c and cs are of an LSTM, inner and bias of a GRU, gates of
- * both. */
+ * both.
+ *
+ * z and c are tiles: rows one behind the other, of z_row elements, of which the last may be
+ * more than `width`; they are computed on and must hold numbers. Gates of z are tiles one
+ * behind the other. */
 typedef struct {
     int64_t rows, width, units;
-    const void *z; /* products of the state before with the recurrent kernel */
-    int64_t z_row, z_gate;
+    void *z; /* products of the state before with the recurrent kernel; overwritten */
+    int64_t z_row, z_gate; /* z_gate = rows * z_row */
     const void *x; /* the inputs' part; gates may be the same memory */
     void *gates;
     int64_t x_row; /* of x and gates */
@@ -24,9 +28,9 @@ typedef struct {
     const void *bias;
     const uint8_t *mask; /* 0: the states stay as they are; NULL: none does */
     int64_t mask_row;
-    const void *before; /* h before the step; rows `units` apart, as of after and c */
+    const void *before; /* h before the step; rows `units` apart, as those of after */
     void *after;        /* h after it */
-    void *c;            /* before the step, then after it */
+    void *c;            /* a tile: before the step, then after it */
     void *hs, *cs, *inner; /* h, c and the third part of the products, for all steps */
     int64_t step_row;      /* of these */
 } uff_cell;

@@ -1,7 +1,10 @@
 /* The steps of recurrent.h for one element type; recurrent.c includes this once per type, with
- * T, NAME and LINE (elements in a cache line) defined. */
+ * T, VU (a vector of them, on any element), NAME and PANEL defined. */
 
-#define SIGMOID NAME(uff_sigmoid)
+#define L ((int)(sizeof(VU) / sizeof(T)))
+#define LINE ((int)(64 / sizeof(T))) /* elements in a cache line */
+#define WIDTH (PANEL * L)
+#define SIGMOID NAME(uff_gate)
 #define TANH NAME(uff_tanh)
 
 /* Fetch into the second-level cache what a later step reads. */
@@ -12,120 +15,142 @@ INLINE void NAME(fetch)(const T *x, int64_t gates, int64_t units, int64_t width)
             __builtin_prefetch(x + u, 0, 2);
 }
 
-INLINE void NAME(copy)(T *restrict to, const T *restrict from, int64_t n)
-{
-    memcpy(to, from, n * sizeof(T));
-}
-
-/* `n` is a constant where this is expanded for tiles of full width. */
 #define EACH_UNIT _Pragma("GCC ivdep") for (int64_t u = 0; u < n; u++)
 
 /* -- forward ------------------------------------------------------------------------------ */
 
-INLINE void NAME(lstm_rows)(const uff_cell *t, const int64_t n)
+/* Functions are made of a whole tile at once, one after the other: a loop over many
+ * independent numbers. (From a gate to tanh(c) to h is a chain of hundreds of cycles.) */
+
+INLINE void NAME(sigmoids)(T *y, int64_t n)
 {
-    const int64_t k = t->units, zk = t->z_gate;
-    for (int64_t r = 0; r < t->rows; r++) {
-        const T *z = (const T *)t->z + r * t->z_row, *x = (const T *)t->x + r * t->x_row;
-        const T *before = (const T *)t->before + r * k;
-        T *gates = (T *)t->gates + r * t->x_row, *c = (T *)t->c + r * k;
-        T *after = (T *)t->after + r * k;
-        T *hs = (T *)t->hs + r * t->step_row, *cs = (T *)t->cs + r * t->step_row;
-        const int real = !t->mask || t->mask[r * t->mask_row];
-        if (t->ahead)
-            NAME(fetch)(x + t->ahead, 4, k, n);
-        T new_h[MAX_WIDTH], new_c[MAX_WIDTH];
-        EACH_UNIT
-        {
-            const T i = SIGMOID(x[u] + z[u]), f = SIGMOID(x[u + k] + z[u + zk]);
-            const T g = TANH(x[u + 2 * k] + z[u + 2 * zk]);
-            const T o = SIGMOID(x[u + 3 * k] + z[u + 3 * zk]);
-            gates[u] = i, gates[u + k] = f, gates[u + 2 * k] = g, gates[u + 3 * k] = o;
-            new_c[u] = f * c[u] + i * g;
-            new_h[u] = o * TANH(new_c[u]);
-        }
-        if (real)
-            NAME(copy)(c, new_c, n);
-        NAME(copy)(after, real ? new_h : before, n);
-        NAME(copy)(hs, after, n);
-        NAME(copy)(cs, c, n);
+    EACH_UNIT y[u] = SIGMOID(y[u]);
+}
+
+INLINE void NAME(tanhs)(T *y, int64_t n)
+{
+    EACH_UNIT y[u] = TANH(y[u]);
+}
+
+INLINE void NAME(add)(T *y, const T *x, const int64_t n)
+{
+    int64_t u = 0;
+    for (; u + L <= n; u += L)
+        *(VU *)(y + u) += *(const VU *)(x + u);
+    for (; u < n; u++)
+        y[u] += x[u];
+}
+
+INLINE void NAME(put)(T *y, const T *x, const int64_t n)
+{
+    int64_t u = 0;
+    for (; u + L <= n; u += L)
+        *(VU *)(y + u) = *(const VU *)(x + u);
+    for (; u < n; u++)
+        y[u] = x[u];
+}
+
+#define ROW(name, stride) ((T *)t.name + r * (stride))
+#define EACH_ROW for (int64_t r = 0; r < t.rows; r++)
+
+/* Cells are passed by value, so that what is stored can't change them. */
+
+/* z += the inputs' part of the first gates; what the next step reads of all is fetched. */
+INLINE void NAME(add_inputs)(const uff_cell t, int64_t some, int64_t all, const int64_t width)
+{
+    EACH_ROW
+    {
+        const T *x = ROW(x, t.x_row);
+        for (int64_t gate = 0; gate < some; gate++)
+            NAME(add)(ROW(z, t.z_row) + gate * t.z_gate, x + gate * t.units, width);
+        if (t.ahead)
+            NAME(fetch)(x + t.ahead, all, t.units, width);
     }
 }
 
-INLINE void NAME(gru_rows)(const uff_cell *t, const int64_t n)
+INLINE void NAME(put_gates)(const uff_cell t, int64_t gates, const int64_t width)
 {
-    const int64_t k = t->units, zk = t->z_gate;
-    const T *bias = t->bias;
-    for (int64_t r = 0; r < t->rows; r++) {
-        const T *y = (const T *)t->z + r * t->z_row, *x = (const T *)t->x + r * t->x_row;
-        const T *before = (const T *)t->before + r * k;
-        T *gates = (T *)t->gates + r * t->x_row, *after = (T *)t->after + r * k;
-        T *hs = (T *)t->hs + r * t->step_row, *inner = (T *)t->inner + r * t->step_row;
-        const int real = !t->mask || t->mask[r * t->mask_row];
-        if (t->ahead)
-            NAME(fetch)(x + t->ahead, 3, k, n);
-        T new_h[MAX_WIDTH];
-        EACH_UNIT
-        {
-            const T z = SIGMOID(x[u] + (y[u] + bias[u]));
-            const T g = SIGMOID(x[u + k] + (y[u + zk] + bias[u + k]));
-            const T m = y[u + 2 * zk] + bias[u + 2 * k];
-            const T a = TANH(x[u + 2 * k] + g * m);
-            gates[u] = z, gates[u + k] = g, gates[u + 2 * k] = a;
-            inner[u] = m;
-            new_h[u] = z * before[u] + (1 - z) * a;
-        }
-        NAME(copy)(after, real ? new_h : before, n);
-        NAME(copy)(hs, after, n);
+    EACH_ROW for (int64_t gate = 0; gate < gates; gate++)
+        NAME(put)(ROW(gates, t.x_row) + gate * t.units,
+                  ROW(z, t.z_row) + gate * t.z_gate, width);
+}
+
+/* h (like a gate of z), or what it was before, is the state after the step. */
+INLINE void NAME(put_state)(const uff_cell t, const T *tile, const int64_t width)
+{
+    EACH_ROW
+    {
+        const int counts = !t.mask || t.mask[r * t.mask_row];
+        const T *h = counts ? tile + r * t.z_row : ROW(before, t.units);
+        NAME(put)(ROW(after, t.units), h, width);
+        NAME(put)(ROW(hs, t.step_row), h, width);
     }
 }
 
-INLINE void NAME(simple_rnn_rows)(const uff_cell *t, const int64_t n)
+INLINE void NAME(lstm_tile)(const uff_cell t, const int64_t width)
 {
-    const int64_t k = t->units;
-    for (int64_t r = 0; r < t->rows; r++) {
-        const T *z = (const T *)t->z + r * t->z_row, *x = (const T *)t->x + r * t->x_row;
-        const T *before = (const T *)t->before + r * k;
-        T *after = (T *)t->after + r * k, *hs = (T *)t->hs + r * t->step_row;
-        const int real = !t->mask || t->mask[r * t->mask_row];
-        if (t->ahead)
-            NAME(fetch)(x + t->ahead, 1, k, n);
-        T new_h[MAX_WIDTH];
-        EACH_UNIT new_h[u] = TANH(x[u] + z[u]);
-        NAME(copy)(after, real ? new_h : before, n);
-        NAME(copy)(hs, after, n);
+    const int64_t n = t.z_gate;
+    T *i = t.z, *f = i + n, *g = f + n, *o = g + n, *c = t.c;
+    NAME(add_inputs)(t, 4, 4, width);
+    NAME(sigmoids)(i, 2 * n);
+    NAME(tanhs)(g, n);
+    NAME(sigmoids)(o, n);
+    NAME(put_gates)(t, 4, width);
+    EACH_UNIT i[u] = f[u] * c[u] + i[u] * g[u];
+    EACH_ROW
+    {
+        if (!t.mask || t.mask[r * t.mask_row])
+            NAME(put)(c + r * t.z_row, i + r * t.z_row, width);
+        NAME(put)(ROW(cs, t.step_row), c + r * t.z_row, width);
     }
+    EACH_UNIT f[u] = o[u] * TANH(i[u]);
+    NAME(put_state)(t, f, width);
 }
 
-/* Tiles are of full width but for the last; longer rows are cut. */
+INLINE void NAME(gru_tile)(const uff_cell t, const int64_t width)
+{
+    const int64_t n = t.z_gate, k = t.units;
+    const T *bias = t.bias;
+    T *z = t.z, *g = z + n, *m = g + n;
+    EACH_ROW
+    {
+        NAME(add)(z + r * t.z_row, bias, width);
+        NAME(add)(g + r * t.z_row, bias + k, width);
+        NAME(add)(m + r * t.z_row, bias + 2 * k, width);
+        NAME(put)(ROW(inner, t.step_row), m + r * t.z_row, width);
+    }
+    NAME(add_inputs)(t, 2, 3, width);
+    NAME(sigmoids)(z, 2 * n);
+    EACH_UNIT m[u] *= g[u];
+    EACH_ROW NAME(add)(m + r * t.z_row, ROW(x, t.x_row) + 2 * k, width);
+    NAME(tanhs)(m, n);
+    NAME(put_gates)(t, 3, width);
+    EACH_ROW
+    {
+        const T *before = ROW(before, k), *a = m + r * t.z_row;
+        T *h = z + r * t.z_row;
+        for (int64_t u = 0; u < width; u++)
+            h[u] = h[u] * before[u] + (1 - h[u]) * a[u];
+    }
+    NAME(put_state)(t, z, width);
+}
+
+INLINE void NAME(simple_rnn_tile)(const uff_cell t, const int64_t width)
+{
+    NAME(add_inputs)(t, 1, 1, width);
+    NAME(tanhs)(t.z, t.z_gate);
+    NAME(put_state)(t, t.z, width);
+}
+
+/* The width is a constant for full tiles. */
 #define FORWARD(kind)                                                                     \
     static void NAME(kind)(const uff_cell *cell)                                          \
     {                                                                                     \
-        uff_cell t = *cell;                                                               \
-        if (t.width == WIDTH) {                                                           \
-            NAME(kind##_rows)(&t, WIDTH);                                                 \
-            return;                                                                       \
-        }                                                                                 \
-        for (int64_t left = t.width; left > 0; left -= MAX_WIDTH) {                       \
-            NAME(kind##_rows)(&t, left < MAX_WIDTH ? left : MAX_WIDTH);                   \
-            NAME(advance)(&t, MAX_WIDTH);                                                 \
-        }                                                                                 \
+        if (cell->width == WIDTH)                                                         \
+            NAME(kind##_tile)(*cell, WIDTH);                                              \
+        else                                                                              \
+            NAME(kind##_tile)(*cell, cell->width);                                        \
     }
-
-INLINE void NAME(advance)(uff_cell *t, int64_t n)
-{
-    t->z = (const T *)t->z + n, t->x = (const T *)t->x + n;
-    t->before = (const T *)t->before + n, t->after = (T *)t->after + n;
-    t->hs = (T *)t->hs + n;
-    if (t->gates)
-        t->gates = (T *)t->gates + n;
-    if (t->bias)
-        t->bias = (const T *)t->bias + n;
-    if (t->inner)
-        t->inner = (T *)t->inner + n;
-    if (t->c)
-        t->c = (T *)t->c + n, t->cs = (T *)t->cs + n;
-}
 
 FORWARD(lstm)
 FORWARD(gru)
@@ -233,8 +258,13 @@ BACK(lstm, 4, cs)
 BACK(gru, 3, inner)
 BACK(simple_rnn, 1, hs)
 
+#undef L
+#undef LINE
+#undef WIDTH
 #undef SIGMOID
 #undef TANH
 #undef EACH_UNIT
+#undef ROW
+#undef EACH_ROW
 #undef FORWARD
 #undef BACK
