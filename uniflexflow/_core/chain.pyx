@@ -6,8 +6,8 @@ elements is the operand's own memory; rows, columns and single elements that are
 are spread to full tiles in scratchpad, once if they are the same for all tiles.
 """
 
-from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
 
 from uniflexflow._core.core cimport (
     uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_spawn_together, uff_sync,
@@ -18,6 +18,7 @@ from uniflexflow._core.dispatch cimport kernels, uff_kernels
 import math
 
 from uniflexflow._core.tile_program import DTYPE_NUMBERS, dense_strides, encode
+from uniflexflow.ir import TensorSpec
 from uniflexflow.ops.shape_rules import broadcast_shapes
 from uniflexflow.plan.kernel_call import KernelCall
 
@@ -77,7 +78,7 @@ cdef enum:
     ROWS, COLUMNS, TILE_ROWS, TILE_COLUMNS, SCRATCH, CORES, HEADER
 
 cdef enum:
-    DIRECT, FILL, ROW, COLUMN
+    DIRECT, FILL, ROW, COLUMN, SUMMED
 
 
 cdef struct Tile:
@@ -137,6 +138,7 @@ cdef struct Frame:
     int64_t main_count
     int64_t entry_ints, out_ints
     void **registers
+    const int64_t *table  # of a chain with a table of summed rows; else NULL
 
 
 cdef int64_t count_tiles(const int64_t *head) noexcept nogil:
@@ -160,6 +162,7 @@ cdef void open_frame(Frame *f, uff_slave *self, const uff_instruction *ins,
     cdef int64_t k
     f.ins = ins
     f.head = head
+    f.table = NULL
     f.entry_ints = 6 + head[OUTER]
     f.out_ints = 3 + head[OUTER]
     f.entries = places + head[REGISTERS]
@@ -183,6 +186,9 @@ cdef inline void bring_inputs(Frame *f, const Tile *t) noexcept nogil:
     cdef int64_t outer = f.head[OUTER], k
     for k in range(f.head[ONCE_INPUTS], f.head[INPUTS]):
         e = f.entries + k * f.entry_ints
+        if e[1] == SUMMED:
+            sum_rows(f, e, t)
+            continue
         bring(e, e[4 + outer],
               at_tile(uff_arg(f.ins, <int>(f.head[OUTPUTS] + e[0])), e + 4, outer, t),
               &f.registers[e[0]], t.rows, t.columns)
@@ -190,7 +196,11 @@ cdef inline void bring_inputs(Frame *f, const Tile *t) noexcept nogil:
 
 cdef void chain_share(uff_slave *self, void *arg) noexcept nogil:
     cdef const uff_instruction *ins = <const uff_instruction *>arg
-    cdef const int64_t *head = ins.ints
+    share_tiles(self, ins, ins.ints, NULL)
+
+
+cdef void share_tiles(uff_slave *self, const uff_instruction *ins, const int64_t *head,
+                      const int64_t *table) noexcept nogil:
     cdef const int64_t *e
     cdef int64_t lo, hi, number, k
     cdef Frame f
@@ -199,6 +209,7 @@ cdef void chain_share(uff_slave *self, void *arg) noexcept nogil:
     if lo >= hi:
         return
     open_frame(&f, self, ins, head)
+    f.table = table
     for number in range(lo, hi):
         find_tile(head, number, &t)
         bring_inputs(&f, &t)
@@ -210,6 +221,79 @@ cdef void chain_share(uff_slave *self, void *arg) noexcept nogil:
 
 cdef void run_chain(const uff_instruction *ins, const uff_team *team) noexcept nogil:
     uff_spawn(team, min(ins.ints[CORES], count_tiles(ins.ints)), chain_share, <void *>ins)
+
+
+# -- a chain over a table of summed rows ---------------------------------------------------
+
+# Before the chain: whether the index is int64, rows of the table, indices, elements of a row,
+# itemsize, kernel that adds, cores. The operands after the chain's others are the rows, their
+# indices and the workspace, where the indices are sorted by the row that they name.
+cdef enum:
+    WIDE, TABLE_ROWS, NUM_INDICES, ROW_SIZE, ROW_ITEMSIZE, ADD, TABLE_CORES, ROWS_OPERAND
+    TABLE_HEADER
+
+
+cdef inline int64_t row_of(const int64_t *r, const void *indices, int64_t k) noexcept nogil:
+    """Row of the table that the k-th index names, or -1."""
+    cdef int64_t i = (<const int64_t *>indices)[k] if r[WIDE] else (<const int32_t *>indices)[k]
+    if i < 0:
+        i += r[TABLE_ROWS]
+    return i if 0 <= i < r[TABLE_ROWS] else -1
+
+
+cdef void sort_indices(const int64_t *r, const void *indices, int32_t *ends) noexcept nogil:
+    """Give for each row where its indices end in the order that follows, which keeps theirs."""
+    cdef int32_t *order = ends + r[TABLE_ROWS]
+    cdef int32_t total = 0, count
+    cdef int64_t k, i
+    memset(ends, 0, r[TABLE_ROWS] * sizeof(int32_t))
+    for k in range(r[NUM_INDICES]):
+        i = row_of(r, indices, k)
+        if i >= 0:
+            ends[i] += 1
+    for i in range(r[TABLE_ROWS]):
+        count = ends[i]
+        ends[i] = total  # where the row's indices start; then where the next one goes
+        total += count
+    for k in range(r[NUM_INDICES]):
+        i = row_of(r, indices, k)
+        if i >= 0:
+            order[ends[i]] = <int32_t>k
+            ends[i] += 1
+
+
+cdef void sum_rows(Frame *f, const int64_t *entry, const Tile *t) noexcept nogil:
+    """Make a tile of the table: zeros, and the rows that belong there, in their order."""
+    cdef const int64_t *r = f.table
+    cdef uff_tile_fn add = <uff_tile_fn><size_t>r[ADD]
+    cdef const char *rows = <const char *>uff_arg(f.ins, <int>r[ROWS_OPERAND])
+    cdef const int32_t *ends = <const int32_t *>uff_arg(f.ins, <int>(r[ROWS_OPERAND] + 2))
+    cdef const int32_t *order = ends + r[TABLE_ROWS]
+    cdef char *to = <char *>f.registers[entry[0]]
+    cdef int64_t size = r[ROW_ITEMSIZE], width = r[ROW_SIZE], count = t.rows * t.columns
+    cdef int64_t start = (<size_t>at_tile(NULL, entry + 4, f.head[OUTER], t)) // size
+    cdef int64_t row = start // width, lo, hi, p
+    cdef char *place
+    memset(to, 0, count * size)
+    while row * width < start + count:
+        lo, hi = max(start, row * width), min(start + count, (row + 1) * width)
+        place = to + (lo - start) * size
+        for p in range(ends[row - 1] if row else 0, ends[row]):
+            add(place, place, rows + (order[p] * width + lo - row * width) * size, NULL, hi - lo)
+        row += 1
+
+
+cdef void chain_rows_share(uff_slave *self, void *arg) noexcept nogil:
+    cdef const uff_instruction *ins = <const uff_instruction *>arg
+    share_tiles(self, ins, ins.ints + TABLE_HEADER, ins.ints)
+
+
+cdef void run_chain_rows(const uff_instruction *ins, const uff_team *team) noexcept nogil:
+    cdef const int64_t *r = ins.ints
+    sort_indices(r, uff_arg(ins, <int>(r[ROWS_OPERAND] + 1)),
+                 <int32_t *>uff_arg(ins, <int>(r[ROWS_OPERAND] + 2)))
+    uff_spawn(team, min(r[TABLE_CORES], count_tiles(r + TABLE_HEADER)), chain_rows_share,
+              <void *>ins)
 
 
 # -- a chain that is reduced ---------------------------------------------------------------
@@ -407,4 +491,28 @@ def lower_reduce(node):
                       flops=total * (1 + len(attrs["program"])))
 
 
-LOWERINGS = {"chain": lower, "chain_reduce": lower_reduce}
+def lower_rows(node):
+    """Lower ``chain_rows``."""
+    attrs, out = node.attrs, node.outputs[0].spec
+    *others, rows, indices = node.inputs
+    table, place = out, len(others)
+    if rows.dtype != out.dtype:
+        table = TensorSpec(out.shape, rows.dtype)
+    encoded = encode([*[v.spec for v in others], table], attrs["program"], attrs["results"],
+                     [*[owner(v) for v in others], object()], find_kernel, summed=place)
+    ints = encoded.ints
+    if ints[6] > MAX_OUTER:
+        raise NotImplementedError(
+            f"chain_rows: operands broadcast in {ints[6] + 2} separate groups of dimensions; "
+            f"expected at most {MAX_OUTER + 2}; reshape them first.")
+    head = (indices.dtype == "int64", table.shape[0], indices.size, math.prod(table.shape[1:]),
+            table.itemsize, find_kernel("add", (table.dtype, table.dtype), table.dtype), ints[12],
+            len(node.outputs) + place)
+    name = "chain_rows_" + "_".join([step[0] for step in attrs["program"]])
+    inplace = tuple([pair for pair in encoded.inplace if pair[1] != place])
+    return KernelCall(name, <size_t>&run_chain_rows, (*head, *ints), inplace=inplace,
+                      workspace=max(1, 4 * (table.shape[0] + indices.size)),
+                      flops=out.size * len(attrs["program"]) + rows.size)
+
+
+LOWERINGS = {"chain": lower, "chain_reduce": lower_reduce, "chain_rows": lower_rows}

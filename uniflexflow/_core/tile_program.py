@@ -29,7 +29,7 @@ DTYPE_NUMBERS = {
 }
 
 # How an input's tile comes into its register.
-DIRECT, FILL, ROW, COLUMN = range(4)
+DIRECT, FILL, ROW, COLUMN, SUMMED = range(5)
 
 #: Work (elements times the costs of the steps) from which all slave cores are worth their
 #: start: waking them takes as long as about 5 us of one core's work.
@@ -154,7 +154,7 @@ class Layout:
     used: int
 
     @classmethod
-    def make(cls, chain: Chain, loops: Loops, wide: bool) -> Layout:
+    def make(cls, chain: Chain, loops: Loops, wide: bool, summed: int | None = None) -> Layout:
         """``wide``: a tile is a part of one row, not several whole rows."""
         modes, once = [], set()
         for i, (*outer, row, column) in enumerate(loops.has):
@@ -166,6 +166,8 @@ class Layout:
                 steady = not (row or any(outer))
             if steady:
                 once.add(i)
+        if summed is not None:
+            modes[summed] = SUMMED
         for r, _, sources in chain.steps:
             if r not in chain.targets and once.issuperset(sources):
                 once.add(r)
@@ -229,6 +231,7 @@ def encode(
     owners: Sequence[object],
     find: FindKernel,
     groups: Sequence[int] = (),
+    summed: int | None = None,
 ) -> Encoded:
     """Encode a chain.
 
@@ -244,6 +247,8 @@ def encode(
         the operations ``copy`` and ``fill`` are known to it too.
     groups : sequence of int, optional
         See ``merge_loops``.
+    summed : int, optional
+        The input that has no memory: its tiles are summed from rows.
 
     Notes
     -----
@@ -264,10 +269,10 @@ def encode(
     specs, count, targets = chain.specs, chain.count, chain.targets
     loops = merge_loops(specs[targets[0]].shape, [s.shape for s in inputs], groups)
     rows, columns = loops.sizes[-2:]
-    layout = Layout.make(chain, loops, wide=False)
+    layout = Layout.make(chain, loops, False, summed)
     wide = columns > layout.tile(chain) // 2
     if wide:
-        layout = Layout.make(chain, loops, wide=True)
+        layout = Layout.make(chain, loops, True, summed)
     tile = layout.tile(chain)
     if wide:
         pieces = max(1, -(-columns // tile))

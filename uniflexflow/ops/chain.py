@@ -17,7 +17,7 @@ from uniflexflow.ir import Indices, Node, TensorSpec
 from uniflexflow.ops.registry import OPS, primitive
 from uniflexflow.ops.shape_rules import broadcast_shapes
 
-__all__ = ["CHAIN", "CHAIN_REDUCE", "Program", "register_specs"]
+__all__ = ["CHAIN", "CHAIN_REDUCE", "CHAIN_ROWS", "Program", "register_specs"]
 
 Step = tuple[str, tuple[tuple[str, Any], ...], tuple[int, ...]]
 Program = tuple[Step, ...]
@@ -141,3 +141,25 @@ CHAIN_REDUCE = primitive(
     gradient=None,
     indices=_reduce_indices,
 )
+
+# -- a chain over a table of summed rows that is never written ---------------------------
+
+
+def _rows_infer(
+    *inputs: TensorSpec, program: Program, results: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[TensorSpec, ...]:
+    *others, rows, indices = inputs
+    table = OPS["take_gradient"].infer(rows, indices, shape=shape, axis=0)
+    return _infer(*others, table, program=program, results=results)
+
+
+def _rows_reference(
+    *arrays: np.ndarray, program: Program, results: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[np.ndarray, ...]:
+    *others, rows, indices = arrays
+    table = OPS["take_gradient"].reference(rows, indices, shape=shape, axis=0)
+    return _reference(*others, table, program=program, results=results)
+
+
+# a chain whose last input is take_gradient(rows, indices) along axis 0, the last two operands
+CHAIN_ROWS = primitive("chain_rows", infer=_rows_infer, reference=_rows_reference, gradient=None)

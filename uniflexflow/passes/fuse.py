@@ -14,6 +14,7 @@ from uniflexflow.ir import Graph, Node, Value, apply, rewrite, scope, use_counts
 from uniflexflow.ir.rewrite import clone
 from uniflexflow.ops.registry import OPS
 from uniflexflow.passes.fuse_reductions import fuse_reductions
+from uniflexflow.passes.fuse_rows import fuse_rows
 
 # A program longer than this gains nothing more from being one pass over memory, and its
 # registers would not stay in the first-level cache.
@@ -230,5 +231,5 @@ def _emit_chain(
 
 
 def fuse(graph: Graph) -> Graph:
-    """Fuse epilogues, then chains, then reductions with the chains before them."""
-    return fuse_reductions(fuse_chains(fuse_epilogues(graph)))
+    """Fuse epilogues, then chains, then what chains read or are read by."""
+    return fuse_rows(fuse_reductions(fuse_chains(fuse_epilogues(graph))))
