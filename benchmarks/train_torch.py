@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -18,30 +19,28 @@ from torch.nn import functional as F
 MODES = ("eager", "compile", "channels_last", "compile_channels_last")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=WORKLOADS)
-    parser.add_argument("--mode", default="eager", choices=MODES)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--repeats", type=int, default=3)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    w = WORKLOADS[args.name]
-    model = build(args.name)
-    x, y = data(args.name, w.batch * args.steps)
+def prepare(
+    name: str, mode: str, samples: int
+) -> tuple[Callable[[torch.Tensor, torch.Tensor], torch.Tensor], torch.Tensor, torch.Tensor]:
+    """Return a function that runs a training step on a batch, and so many samples."""
+    w = WORKLOADS[name]
+    model = build(name)
+    x, y = data(name, samples)
     images = len(w.input_shape) == 3
     x = torch.from_numpy(np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if images else x)
     y = torch.from_numpy(y)
     if w.classes:
         y = y.long()
-    if args.mode.endswith("channels_last") and images:
+    if mode.endswith("channels_last") and images:
         model = model.to(memory_format=torch.channels_last)
         x = x.to(memory_format=torch.channels_last)
     if w.optimizer == "adam":
         optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
     else:
         optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9, fused=True)
+    if mode.startswith("compile"):
+        model = torch.compile(model)
+    model.train()
 
     def step(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
@@ -54,9 +53,20 @@ def main() -> None:
         optimizer.step()
         return value
 
-    if args.mode.startswith("compile"):
-        model = torch.compile(model)
-    model.train()
+    return step, x, y
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name", choices=WORKLOADS)
+    parser.add_argument("--mode", default="eager", choices=MODES)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--repeats", type=int, default=3)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    w = WORKLOADS[args.name]
+    step, x, y = prepare(args.name, args.mode, w.batch * args.steps)
     step(x[: w.batch], y[: w.batch])
     step(x[: w.batch], y[: w.batch])
     speeds = []
@@ -73,4 +83,5 @@ def main() -> None:
     )
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -49,6 +49,7 @@ LEVELS = (
 #: Upward imports within functions, each with its reason.
 LATE = {
     ("machine.report", ""): "the version",
+    ("machine.stored", ""): "the version",
     ("layers.weights", "metrics.metric"): "tells a layer's metrics from its other state",
     ("saving.serialization", "activations"): "finds a function by the name in a file",
     ("saving.weight_paths", "models"): "containers have paths of their own in Keras's files",

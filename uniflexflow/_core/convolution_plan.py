@@ -7,7 +7,7 @@ same taps, and those form a window without stride. ``contraction`` describes the
 gradient: a sum over pixels, cut into parts by sizes alone.
 
 All cuts that change the order of a sum are made here, from sizes alone, never from the
-number of cores.
+number of cores. What depends on the machine comes from ``machine.blocks``.
 """
 
 from __future__ import annotations
@@ -16,26 +16,24 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from uniflexflow._core import dispatch
 from uniflexflow.ir import Node
+from uniflexflow.machine import host
+from uniflexflow.machine.blocks import convolution_blocks
+from uniflexflow.machine.planner import ConvolutionBlocks
+from uniflexflow.machine.stored import MOST_TAPS
 
 LINE = 64  # bytes in a cache line
 
-# A panel of B of this many bytes stays in the first-level cache beside the rows of A.
-PANEL_BYTES = 28 * 1024
-# Images, with their border, that one slave core holds in its scratchpad at a time.
-TILE_BYTES = 96 * 1024
-# One tile of a weight gradient: pixels summed over, which are the panel's length there;
-# bytes of one pixel's filters; taps times channels. A window of one pixel shares less of
-# its input, so it gets a squarer tile.
-TILE_PIXELS, POINT_PIXELS = 192, 128
-FILTER_BYTES, POINT_FILTER_BYTES = 256, 512
-MAX_ROWS, POINT_ROWS = 288, 128
-# Sums that stay in scratchpad while a part is added up.
-SUM_BYTES = 72 * 1024
 # Taps of a window.
-MAX_TAPS = 1024
+MAX_TAPS = MOST_TAPS
 # Below this many operations a core is not worth waking.
 CORE_FLOPS = 400_000
+
+
+def blocks_in_use() -> ConvolutionBlocks:
+    """Return the blocks for this host and the kernels in use."""
+    return convolution_blocks(host(), dispatch.selected())
 
 
 class Window(NamedTuple):
@@ -65,13 +63,14 @@ def chunk(window: Window, channels: int, itemsize: int, lanes: int) -> int:
     """Return how many channels are contracted at a time."""
     if not window.taps or not channels:
         return max(channels, 1)
-    rows = PANEL_BYTES // (lanes * itemsize)
-    most = min(rows // window.taps, TILE_BYTES // (window.span * itemsize))
-    if most < 1 and window.span * itemsize > TILE_BYTES:
+    blocks = blocks_in_use()
+    rows = blocks.panel_bytes // (lanes * itemsize)
+    most = min(rows // window.taps, blocks.tile_bytes // (window.span * itemsize))
+    if most < 1 and window.span * itemsize > blocks.tile_bytes:
         raise ValueError(
             f"convolution: a window of {window.size} with dilation {window.dilations} covers "
-            f"{window.span} pixels; kernels hold at most {TILE_BYTES // itemsize}. Use a smaller "
-            "kernel or dilation."
+            f"{window.span} pixels; kernels hold at most {blocks.tile_bytes // itemsize}. Use a "
+            "smaller kernel or dilation."
         )
     return even(channels, max(most, 1))
 
@@ -204,11 +203,16 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     strides = (sh, sw)
     span_h, span_w = (kh - 1) * dh + 1, (kw - 1) * dw + 1
     point = kh * kw == 1
-    most_pixels = POINT_PIXELS if point else TILE_PIXELS
-    fcut = min(filters, (POINT_FILTER_BYTES if point else FILTER_BYTES) // size) or 1
+    blocks = blocks_in_use()
+    most_pixels, filter_bytes, most_rows = (
+        (blocks.point_pixels, blocks.point_filter_bytes, blocks.point_rows)
+        if point
+        else (blocks.tile_pixels, blocks.filter_bytes, blocks.tile_rows)
+    )
+    fcut = min(filters, filter_bytes // size) or 1
     sh, sw = sh if kh > 1 else 1, sw if kw > 1 else 1  # in a tile: see copy_block
     # columns, then rows, then images in one tile, and last the channels that fit with them
-    pixels = TILE_BYTES // size
+    pixels = blocks.tile_bytes // size
     fitting = max(0, (pixels // span_h - span_w) // sw + 1) if pixels // span_h >= span_w else 0
     if not fitting or kh * kw > MAX_TAPS:
         raise ValueError(
@@ -228,7 +232,7 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     fitting, line = pixels // (count * image), LINE // size
     if fitting >= 2 * line:  # from two lines on, pixels may be kept a line apart
         fitting = max(fitting - line, 2 * line - 1)
-    cut = even(channels, min((POINT_ROWS if point else MAX_ROWS) // (kh * kw), fitting))
+    cut = even(channels, min(most_rows // (kh * kw), fitting))
     tiles = math.ceil(n / count) * math.ceil(oh / rows) * math.ceil(ow / columns)
     cuts = groups * math.ceil(channels / cut) * math.ceil(filters / fcut)
     total = math.prod(a["shape"])
@@ -262,7 +266,7 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
         tiles,
         parts,
         total,
-        int(kh * kw * cut * fcut * size <= SUM_BYTES),
+        int(kh * kw * cut * fcut * size <= blocks.sum_bytes),
     )
     workspace = parts * total * size if parts > 1 else 0
     return ints, workspace, 2 * macs

@@ -17,8 +17,9 @@ from uniflexflow._core.dispatch cimport kernels, uff_kernels
 
 import math
 
+from uniflexflow._core import dispatch
 from uniflexflow.machine import host
-from uniflexflow.machine.planner import plan_gemm
+from uniflexflow.machine.blocks import gemm_blocks
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -338,7 +339,7 @@ def lower_sizes(dtype, batch, m, n, k, ta, tb, has_bias=False, act=UFF_ACT_NONE,
     size = SIZES[dtype]
     mr, nr = micro_tile(dtype)
     machine = host()
-    kc, mc, nc = blocks or plan_gemm(machine, size, mr, nr)
+    kc, mc, nc = blocks or gemm_blocks(machine, dispatch.selected(), size, mr, nr)
     flops = 2 * batch * m * n * k
     cores = max(1, flops // FLOPS_PER_CORE)
     if min(batch, m, n) == 0:

@@ -18,9 +18,10 @@ from uniflexflow._core.core cimport (
     uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_take, uff_team)
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 
+from uniflexflow._core import dispatch
 from uniflexflow._core.gemm import FLOPS_PER_CORE, SIZES, micro_tile
 from uniflexflow.machine import host
-from uniflexflow.machine.planner import plan_gemm
+from uniflexflow.machine.blocks import gemm_blocks
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -467,7 +468,7 @@ def lower(node):
     mr, nr = micro_tile(dtype)
     machine = host()
     depth = width if back else units
-    kc = _even(depth, plan_gemm(machine, size, mr, nr)[0], 8)
+    kc = _even(depth, gemm_blocks(machine, dispatch.selected(), size, mr, nr)[0], 8)
     padded = -(-units // nr) * nr
     states = (gates + 3) * units if back else 2 * units + padded
     row_bytes = (states + (width if batch == 1 else 0)) * size

@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from uniflexflow.ir import Shape, TensorSpec
+from uniflexflow.machine import host
+from uniflexflow.machine.planner import plan_chain
 from uniflexflow.ops.chain import Program, register_specs
 
-#: What a tile's operands and registers may take together: three quarters of the L1 data
-#: cache of all targets (32 KiB and more). The rest is for the next tile's lines.
-TILE_BYTES = 24 * 1024
 MIN_TILE, MAX_TILE = 64, 4096  # elements; below, the cost per tile shows
 
 #: Relative cost of one element of one step; the others are 1.
@@ -211,7 +210,7 @@ class Layout:
             [chain.specs[i].itemsize for i in range(chain.count) if self.modes[i] == DIRECT]
             + [chain.specs[t].itemsize for t in chain.targets]
         )
-        elements = TILE_BYTES // (self.used + direct) // 64 * 64
+        elements = plan_chain(host()) // (self.used + direct) // 64 * 64
         return min(max(elements, MIN_TILE), MAX_TILE)
 
 

@@ -7,6 +7,7 @@ import sys
 from importlib import metadata
 from typing import TextIO
 
+from uniflexflow.machine.blocks import source
 from uniflexflow.machine.detect import host
 from uniflexflow.machine.threads import num_threads, ranks_on_node
 
@@ -39,19 +40,21 @@ def config() -> dict[str, str]:
     import uniflexflow
     from uniflexflow._core import dispatch
 
+    kernels = dispatch.selected()
     machine = host()
     return {
         "uniflexflow": uniflexflow.__version__,
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
         **{package: _version(package) for package in _PACKAGES},
         "processor": machine.name,
-        "kernels": f"{dispatch.selected()} ({dispatch.vector_bytes() * 8}-bit vectors)",
+        "kernels": f"{kernels} ({dispatch.vector_bytes() * 8}-bit vectors)",
         "kernels available": ", ".join(dispatch.available()),
         "kernels built": ", ".join(dispatch.built()),
         "threads": f"{num_threads()} ({machine.cores} cores usable, {ranks_on_node()} ranks here)",
         "caches per core": f"L1 {_kilo(machine.l1d_bytes)}, L2 {_kilo(machine.l2_bytes)}, "
         f"L3 {_kilo(machine.l3_bytes)}",
         "scratchpad": _kilo(machine.scratch_bytes),
+        "block sizes": source(kernels),
         "MPI": _mpi(),
     }
 

@@ -2,12 +2,13 @@
 
 ``distribute`` is what the compiler calls for a step whose feeds are split over ranks. It
 makes sure that all ranks have traced the same thing before any of them can wait for a
-message that never comes.
+message that never comes, and that they cut sums alike.
 """
 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,10 @@ from typing import Any
 import numpy as np
 
 from uniflexflow import random
+from uniflexflow._core.dispatch import selected
 from uniflexflow.ir import CONSTANT, Graph, Node, to_text
+from uniflexflow.machine import blocks, host
+from uniflexflow.machine.stored import key_of
 from uniflexflow.parallel.layout import REPLICATE, Layout, Split
 from uniflexflow.parallel.mesh import Mesh
 from uniflexflow.parallel.reshard import COLLECTIVES
@@ -87,6 +91,7 @@ def distribute(
     strategy = strategy or DataParallel()
     mesh = strategy.mesh_for(comm.size)
     require_same(graph, strategy, comm)
+    agree_on_blocks(comm)
     local, layouts = local_graph(graph, split, strategy, mesh, comm.rank)
     return Distributed(
         graph=local,
@@ -222,6 +227,33 @@ def require_equal(what: str, mine: str, comm: SerialCommunicator | None = None) 
         f"{what} differs between ranks: rank 0 has {texts[0]}; rank {rank} has {texts[rank]}. "
         "Every rank must be given the same: all the data, of which it takes its rows itself."
     )
+
+
+_agreed_on: list[SerialCommunicator] = []  # communicators whose ranks have the same sizes
+
+
+def agree_on_blocks(comm: SerialCommunicator) -> None:
+    """Take rank 0's measured block sizes if its machine is of the same kind.
+
+    They decide in which order sums are added up. Asked once per communicator. Ranks on
+    another kind of machine keep their own sizes, as their caches and vectors are others
+    too; rank 0 says so.
+    """
+    if comm.size == 1 or any(comm is known for known in _agreed_on):
+        return
+    kernels = selected()
+    mine = key_of(host(), kernels)
+    kind, sizes = comm.bcast((mine, blocks.measured(host(), kernels)))
+    if kind == mine:
+        blocks.adopt(kernels, sizes)
+    others = comm.allreduce(np.array(int(kind != mine)), what="comparison of machines").item()
+    if others and comm.rank == 0:
+        warnings.warn(
+            f"distribute: {others} of {comm.size} ranks run on another kind of machine than "
+            "rank 0, with block sizes of their own: their sums are added in another order.",
+            stacklevel=2,
+        )
+    _agreed_on.append(comm)
 
 
 def _variables(graph: Graph) -> list[str]:

@@ -6,8 +6,8 @@ A checkpoint is one HDF5 file with a seal (``sealed``):
 - ``/optimizer/<i>``: iterations, learning rate (unless scheduled), slots
 - ``/state/<i>``: random generators and states of layers
 - ``/progress/<i>``: arrays in the progress
-- ``/text/<name>``, JSON: ``index`` (names, shapes, dtypes of all these), ``progress`` and
-  ``random``
+- ``/text/<name>``, JSON: ``index`` (names, shapes, dtypes of all these), ``progress``,
+  ``random``, and ``sums``: block sizes, which decide in which order sums are added up
 - root attributes ``format`` and ``version``
 
 It is written beside its place and renamed; the one before stays as ``<name>.previous`` and
@@ -26,6 +26,7 @@ import h5py
 import numpy as np
 
 from uniflexflow import random
+from uniflexflow._core.block_sizes import block_sizes
 from uniflexflow.parallel import world
 from uniflexflow.saving import hdf5, plain_data, sealed
 from uniflexflow.saving.atomic import atomic_file, on_root, remove_leftovers, sync_folder
@@ -94,6 +95,7 @@ def _write(path: str, model: Any, progress: Any, keep_as: str | None) -> None:
         "index": json.dumps(listed),
         "progress": json.dumps(plain),
         "random": json.dumps(random.get_global_state()),
+        "sums": json.dumps(block_sizes()),
     }
     # as datasets: attributes are limited to 64 KiB
     contents |= {f"text/{k}": np.frombuffer(v.encode(), np.uint8) for k, v in texts.items()}
@@ -122,6 +124,9 @@ def load_checkpoint(path: Any, model: Any) -> Any:
     model : Model
         Built and compiled as the one that was saved.
 
+    If block sizes were others when it was written, a warning says that the training goes on
+    with sums in another order.
+
     Returns
     -------
     progress : nested structure
@@ -143,7 +148,7 @@ def load_checkpoint(path: Any, model: Any) -> Any:
 def _load(candidates: list[str], model: Any, missing: str) -> Any:
     variables = _variables(model)
 
-    def read() -> tuple[Any, Any, list[np.ndarray], str, list[str]]:
+    def read() -> tuple[Any, Any, list[np.ndarray], Any, str, list[str]]:
         failures: list[str] = []
         for candidate in candidates:
             if not os.path.exists(candidate):
@@ -160,13 +165,15 @@ def _load(candidates: list[str], model: Any, missing: str) -> Any:
             )
         raise FileNotFoundError(f"load_checkpoint: {missing}.")
 
-    progress, state, arrays, used, failures = on_root(read)
+    progress, state, arrays, sums, used, failures = on_root(read)
     for failure in failures:
         warnings.warn(
             f"load_checkpoint: {failure}. The checkpoint before it, {used!r}, is used instead.",
             stacklevel=3,
         )
     comm = world()
+    if comm.rank == 0:
+        _warn_of_other_sums(used, sums)
     if comm.size > 1:
         for variable in variables.values():
             comm.bcast(variable.array)
@@ -174,8 +181,25 @@ def _load(candidates: list[str], model: Any, missing: str) -> Any:
     return plain_data.join(progress, arrays)
 
 
-def _read(path: str, variables: dict[str, Any]) -> tuple[Any, Any, list[np.ndarray]]:
-    """Read a whole file into the variables; return the progress and the random state."""
+def _warn_of_other_sums(path: str, theirs: Any) -> None:
+    """Say so if a training can't go on bit by bit because sums are cut otherwise here."""
+    mine = block_sizes()
+    if theirs is None or theirs == mine:  # None: a file from before they were noted
+        return
+    names = [n for n in mine if not isinstance(theirs, dict) or theirs.get(n) != mine[n]]
+    there = theirs if isinstance(theirs, dict) else {}
+    shown = "; ".join(f"{n} {there.get(n)} there, {mine[n]} here" for n in names)
+    warnings.warn(
+        f"load_checkpoint: {path!r} was written with other block sizes ({shown}): sums are added "
+        "in another order from here on, so the training agrees with one that was never "
+        "interrupted to rounding, not bit by bit. For the same bits, resume on the same kind of "
+        "machine, with the same sizes (`python -m uniflexflow.machine tune`) and UNIFLEXFLOW_ISA.",
+        stacklevel=4,
+    )
+
+
+def _read(path: str, variables: dict[str, Any]) -> tuple[Any, Any, list[np.ndarray], Any]:
+    """Read a whole file into the variables; return progress, random state, arrays, sums."""
     where = "load_checkpoint"
     with hdf5.opened(path, path, where) as file:
         if file.attrs.get("format") != FORMAT:
@@ -201,9 +225,10 @@ def _read(path: str, variables: dict[str, Any]) -> tuple[Any, Any, list[np.ndarr
             arrays.append(hdf5.read(dataset, tuple(shape), dtype, path, where, name))
         progress = json.loads(_text(file, "progress", path))
         state = json.loads(_text(file, "random", path))
+        sums = json.loads(_text(file, "sums", path)) if "text/sums" in file else None
     for variable, array in new:
         variable.array[...] = array
-    return progress, state, arrays
+    return progress, state, arrays, sums
 
 
 def _text(file: h5py.File, name: str, path: str) -> str:
