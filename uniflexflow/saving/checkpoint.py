@@ -116,16 +116,14 @@ def load_checkpoint(path: Any, model: Any) -> Any:
     """Put a model, its optimizer and all random state back; all ranks call it.
 
     Nothing changes unless everything fits. If the file is damaged, the checkpoint before
-    it is taken, with a warning.
+    it is taken, with a warning. A warning also says if block sizes were others when it was
+    written: the training goes on with sums in another order.
 
     Parameters
     ----------
     path : str or path
     model : Model
         Built and compiled as the one that was saved.
-
-    If block sizes were others when it was written, a warning says that the training goes on
-    with sums in another order.
 
     Returns
     -------
