@@ -109,7 +109,7 @@ def test_keys_in_runs(causal, rng):
     q, k, v = operands(rng, sizes, "float64")
     g, row = np.zeros((1, 700, 2, 16)), np.zeros((1, 700, 2))
     node = node_of("attention_gradient", [q, k, v, row, row, g], causal=causal, factor=0.3)
-    assert LOWERINGS["attention_gradient"](node).workspace == 4 * q.nbytes
+    assert LOWERINGS["attention_gradient"](node).workspace > 4 * q.nbytes
     prove(q, k, v, causal=causal)
     prove(q, k, v, rng.random((1, 1, 700, 1)) < 0.5, causal=causal)
 
@@ -137,10 +137,10 @@ def test_biases_of_infinity(rng):
 
 
 def test_nothing_to_look_at():
-    q, k = np.ones((2, 3, 2, 4), "float32"), np.ones((2, 0, 2, 4), "float32")
+    q, k = np.ones((2, 300, 2, 4), "float32"), np.ones((2, 0, 2, 4), "float32")
     out, lse = attend(q, k, k)
     assert (out == 0).all() and (lse == -np.inf).all()
-    row = np.zeros((2, 3, 2), "float32")
+    row = np.zeros((2, 300, 2), "float32")
     arrays = [q, k, k, row, row, q]
     dq, dk, _ = compute(node_of("attention_gradient", arrays, causal=True, factor=1.0), arrays)
     assert (dq == 0).all() and dk.size == 0

@@ -74,6 +74,9 @@ cdef struct Sizes:
     int64_t dim_pad, width_pad, score_pad  # elements from row to row of copies in scratchpad
     int64_t bias, bias_batch, bias_head, bias_row, bias_column  # operand (0: none) and strides
     int64_t mask, mask_batch, mask_head, mask_row, mask_column
+    # What several tiles read is prepared once, in the workspace (its operand), by pieces of so
+    # many bytes; 0: each core prepares it in its scratchpad.
+    int64_t staged, stage
 
 
 cdef struct Job:
@@ -82,6 +85,7 @@ cdef struct Job:
     const uff_attention_type *tile
     double scale
     const uff_instruction *ins
+    char *stage
     char *partial  # gradients of the queries, one for each run of keys; NULL: there is one run
 
 
@@ -93,7 +97,9 @@ cdef void read(Job *j, const uff_instruction *ins) noexcept nogil:
     j.tile = &tile.f32 if j.z.size == 4 else &tile.f64
     j.scale = ins.floats[0]
     j.ins = ins
-    j.partial = NULL
+    j.stage = j.partial = NULL
+    if j.z.staged:
+        j.stage = <char *>uff_arg(ins, <int>j.z.staged)
 
 
 cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
@@ -146,14 +152,41 @@ cdef inline void fill(const Job *j, char *x, int64_t n, double value) noexcept n
 
 # -- forward: outputs out and lse, inputs q, k, v ----------------------------------------
 
+cdef inline void pack(const Job *j, int64_t head, int64_t k0, char *keys,
+                      char *values) noexcept nogil:
+    """Pack a tile of keys, turned, and of values; ``head`` counts those of all samples."""
+    cdef const Sizes *z = j.z
+    cdef int64_t heads = z.heads // z.groups, n = min(z.columns, z.sources - k0)
+    cdef int64_t row = (head // heads * z.sources + k0) * heads + head % heads
+    j.gemm.pack_b(n, z.dim, <char *>uff_arg(j.ins, 3) + row * z.dim * z.size, heads * z.dim, 1,
+                  keys)
+    j.gemm.pack_b(z.width, n, <char *>uff_arg(j.ins, 4) + row * z.width * z.size,
+                  heads * z.width, 0, values)
+
+
+cdef inline int64_t keys_bytes(const Job *j) noexcept nogil:
+    return ceil_div(j.z.columns, j.gemm.nr) * j.gemm.nr * j.z.dim * j.z.size
+
+
+cdef void pack_share(uff_slave *self, void *arg) noexcept nogil:
+    """Keys and values of all heads, before several tiles of queries go past them."""
+    cdef const Job *j = <const Job *>arg
+    cdef const Sizes *z = j.z
+    cdef int64_t tiles = ceil_div(z.sources, z.columns), lo, hi
+    cdef char *to
+    uff_share(self, z.batch * z.heads // z.groups * tiles, &lo, &hi)
+    while lo < hi:
+        to = j.stage + lo * z.stage
+        pack(j, lo // tiles, lo % tiles * z.columns, to, to + keys_bytes(j))
+        lo += 1
+
+
 cdef void attend(const Job *j, int64_t b, int64_t h, int64_t q0, char *scratch) noexcept nogil:
     """One tile of queries of one head."""
     cdef const Sizes *z = j.z
     cdef int64_t size = z.size, kv_heads = z.heads // z.groups, kv = h // z.groups
     cdef int64_t rows = min(z.rows, z.targets - q0), last = z.sources, k0, n, above, i
-    cdef int64_t kv_row = b * z.sources * kv_heads + kv  # of (batch, length, heads)
-    cdef int64_t q_row = (b * z.targets + q0) * z.heads + h
-    cdef const char *k = <char *>uff_arg(j.ins, 3)
+    cdef int64_t q_row = (b * z.targets + q0) * z.heads + h  # of (batch, length, heads)
     cdef const char *v = <char *>uff_arg(j.ins, 4)
     cdef char *out = <char *>uff_arg(j.ins, 0) + q_row * z.width * size
     cdef char *lse = <char *>uff_arg(j.ins, 1) + q_row * size
@@ -163,7 +196,7 @@ cdef void attend(const Job *j, int64_t b, int64_t h, int64_t q0, char *scratch) 
     cdef char *high = scores + z.rows * z.score_pad * size
     cdef char *total = high + z.rows * size
     cdef char *keys = total + z.rows * size
-    cdef char *values = keys + ceil_div(z.columns, j.gemm.nr) * j.gemm.nr * z.dim * size
+    cdef char *values = keys + keys_bytes(j)
     cdef uff_attention_tile t
     if not z.sources:
         for i in range(rows):
@@ -180,10 +213,12 @@ cdef void attend(const Job *j, int64_t b, int64_t h, int64_t q0, char *scratch) 
     k0 = 0
     while k0 < last:
         n = min(z.columns, z.sources - k0)
-        j.gemm.pack_b(n, z.dim, k + (kv_row + k0 * kv_heads) * z.dim * size, kv_heads * z.dim, 1,
-                      keys)
-        j.gemm.pack_b(z.width, n, v + (kv_row + k0 * kv_heads) * z.width * size,
-                      kv_heads * z.width, 0, values)
+        if j.stage != NULL:
+            keys = j.stage + ((b * kv_heads + kv) * ceil_div(z.sources, z.columns)
+                              + k0 // z.columns) * z.stage
+            values = keys + keys_bytes(j)
+        else:
+            pack(j, b * kv_heads + kv, k0, keys, values)
         above = max(0, k0 - q0) if z.causal else 0  # rows that see none of these keys
         t.rows, t.n = rows - above, n
         t.seen = q0 + above + 1 - k0 if z.causal else n
@@ -204,7 +239,8 @@ cdef void attend(const Job *j, int64_t b, int64_t h, int64_t q0, char *scratch) 
             if j.tile.blind(lse + i * z.heads * size):
                 memset(sums, 0, z.width * size)
                 j.tile.add(z.sources, z.width, 1.0 / <double>z.sources,
-                           v + kv_row * z.width * size, kv_heads * z.width, sums)
+                           v + (b * z.sources * kv_heads + kv) * z.width * size,
+                           kv_heads * z.width, sums)
                 memcpy(out + i * z.heads * z.width * size, sums, z.width * size)
 
 
@@ -224,6 +260,8 @@ cdef void attend_share(uff_slave *self, void *arg) noexcept nogil:
 cdef void run_forward(const uff_instruction *ins, const uff_team *team) noexcept nogil:
     cdef Job j
     read(&j, ins)
+    if j.stage != NULL:
+        uff_spawn(team, j.z.cores, pack_share, &j)
     uff_spawn(team, j.z.cores, attend_share, &j)
 
 
@@ -236,16 +274,45 @@ cdef int64_t forward_bytes(int64_t size, int64_t nr, int64_t rows, int64_t colum
 
 # -- backward: outputs dq, dk, dv, inputs q, k, v, lse, delta, g ---------------------------
 
-cdef inline void copy_queries(const Job *j, int64_t rows, int64_t q_row, char *q, char *g,
-                              char *lse, char *delta) noexcept nogil:
-    """Bring what belongs to a tile of queries of one head to the scratchpad."""
+cdef struct Queries:  # a tile of queries of one head, each row's numbers together
+    char *q
+    char *g
+    char *lse
+    char *delta
+
+
+cdef inline void place_queries(const Job *j, int64_t rows, char *place, Queries *t) noexcept nogil:
     cdef const Sizes *z = j.z
-    j.tile.copy(rows, z.dim, j.scale, <char *>uff_arg(j.ins, 3) + q_row * z.dim * z.size,
-                z.heads * z.dim, q, z.dim_pad)
-    j.tile.copy(rows, z.width, 1, <char *>uff_arg(j.ins, 8) + q_row * z.width * z.size,
-                z.heads * z.width, g, z.width_pad)
-    j.tile.copy(rows, 1, 1, <char *>uff_arg(j.ins, 6) + q_row * z.size, z.heads, lse, 1)
-    j.tile.copy(rows, 1, 1, <char *>uff_arg(j.ins, 7) + q_row * z.size, z.heads, delta, 1)
+    t.q = place
+    t.g = t.q + rows * z.dim_pad * z.size
+    t.lse = t.g + rows * z.width_pad * z.size
+    t.delta = t.lse + rows * z.size
+
+
+cdef inline void copy_queries(const Job *j, int64_t b, int64_t h, int64_t q0, int64_t rows,
+                              const Queries *to) noexcept nogil:
+    cdef const Sizes *z = j.z
+    cdef int64_t row = (b * z.targets + q0) * z.heads + h
+    j.tile.copy(rows, z.dim, j.scale, <char *>uff_arg(j.ins, 3) + row * z.dim * z.size,
+                z.heads * z.dim, to.q, z.dim_pad)
+    j.tile.copy(rows, z.width, 1, <char *>uff_arg(j.ins, 8) + row * z.width * z.size,
+                z.heads * z.width, to.g, z.width_pad)
+    j.tile.copy(rows, 1, 1, <char *>uff_arg(j.ins, 6) + row * z.size, z.heads, to.lse, 1)
+    j.tile.copy(rows, 1, 1, <char *>uff_arg(j.ins, 7) + row * z.size, z.heads, to.delta, 1)
+
+
+cdef void copy_share(uff_slave *self, void *arg) noexcept nogil:
+    """Queries of all heads, before several tiles of keys go past them."""
+    cdef const Job *j = <const Job *>arg
+    cdef const Sizes *z = j.z
+    cdef int64_t tiles = ceil_div(z.targets, z.rows), lo, hi, head, q0
+    cdef Queries to
+    uff_share(self, z.batch * z.heads * tiles, &lo, &hi)
+    while lo < hi:
+        head, q0 = lo // tiles, lo % tiles * z.rows
+        place_queries(j, z.rows, j.stage + lo * z.stage, &to)
+        copy_queries(j, head // z.heads, head % z.heads, q0, min(z.rows, z.targets - q0), &to)
+        lo += 1
 
 
 cdef void attend_back(const Job *j, int64_t b, int64_t kv, int64_t run, int64_t first,
@@ -253,17 +320,15 @@ cdef void attend_back(const Job *j, int64_t b, int64_t kv, int64_t run, int64_t 
     """Keys [first, last) of one head of keys, against all queries that use it."""
     cdef const Sizes *z = j.z
     cdef int64_t size = z.size, kv_heads = z.heads // z.groups, nr = j.gemm.nr
-    cdef int64_t k0 = first, q0, n, rows, above, h, i, q_row, kv_row, held = -1, skip, wide
+    cdef int64_t k0 = first, q0, n, rows, above, h, i, q_row, kv_row, tile
+    cdef int64_t held = -1, skip, wide
+    cdef Queries at
     cdef const char *g = <char *>uff_arg(j.ins, 8)
     cdef const char *lse = <char *>uff_arg(j.ins, 6)
     cdef char *dq = <char *>uff_arg(j.ins, 0)
-    cdef char *q_tile = scratch
-    cdef char *g_tile = q_tile + z.rows * z.dim_pad * size
-    cdef char *s = g_tile + z.rows * z.width_pad * size
+    cdef char *s = scratch + z.rows * (z.dim_pad + z.width_pad + 2) * size  # behind the queries
     cdef char *d = s + z.rows * z.score_pad * size
-    cdef char *lse_tile = d + z.rows * z.score_pad * size
-    cdef char *delta_tile = lse_tile + z.rows * size
-    cdef char *keys = delta_tile + z.rows * size        # K^T, packed
+    cdef char *keys = d + z.rows * z.score_pad * size        # K^T, packed
     cdef char *values = keys + ceil_div(z.columns, nr) * nr * z.dim * size  # V^T, packed
     cdef char *k_tile = values + ceil_div(z.columns, nr) * nr * z.width * size  # K, by rows
     cdef char *dk = k_tile + z.columns * z.dim_pad * size
@@ -273,6 +338,7 @@ cdef void attend_back(const Job *j, int64_t b, int64_t kv, int64_t run, int64_t 
     if j.partial != NULL:
         dq = j.partial + run * z.batch * z.targets * z.heads * z.dim * size
     t.ld = z.score_pad
+    place_queries(j, z.rows, scratch, &at)
     if z.mask:  # what may look at nothing has the mean of all values, the hidden ones too
         memset(mean, 0, z.width * size)
         for i in range(z.groups * z.targets):
@@ -302,24 +368,26 @@ cdef void attend_back(const Job *j, int64_t b, int64_t kv, int64_t run, int64_t 
                 rows = min(z.rows, z.targets - q0) - above
                 if rows <= 0:
                     break
-                q_row = (b * z.targets + q0) * z.heads + h
-                if held != q_row:  # the scratchpad does not have this tile of queries
-                    held = q_row
-                    copy_queries(j, rows + above, q_row, q_tile, g_tile, lse_tile, delta_tile)
-                q_row += above * z.heads
+                tile = (b * z.heads + h) * ceil_div(z.targets, z.rows) + q0 // z.rows
+                if j.stage != NULL:
+                    place_queries(j, z.rows, j.stage + tile * z.stage, &at)
+                elif held != tile:
+                    held = tile
+                    copy_queries(j, b, h, q0, rows + above, &at)
+                q_row = (b * z.targets + q0 + above) * z.heads + h
                 skip, wide = above * z.dim_pad * size, above * z.width_pad * size
-                multiply(j, rows, n, z.dim, q_tile + skip, z.dim_pad, UFF_A_ROWS, keys, 0, s,
+                multiply(j, rows, n, z.dim, at.q + skip, z.dim_pad, UFF_A_ROWS, keys, 0, s,
                          z.score_pad, False)
-                multiply(j, rows, n, z.width, g_tile + wide, z.width_pad, UFF_A_ROWS, values, 0,
+                multiply(j, rows, n, z.width, at.g + wide, z.width_pad, UFF_A_ROWS, values, 0,
                          d, z.score_pad, False)
                 t.rows, t.n, t.s, t.d = rows, n, s, d
-                t.lse, t.delta = lse_tile + above * size, delta_tile + above * size
+                t.lse, t.delta = at.lse + above * size, at.delta + above * size
                 t.seen = q0 + above + 1 - k0 if z.causal else n
                 hide(j, &t, b, h, q0 + above, k0)
                 j.tile.weigh_back(&t)
-                multiply(j, n, z.width, rows, s, z.score_pad, UFF_A_COLUMNS, g_tile + wide,
+                multiply(j, n, z.width, rows, s, z.score_pad, UFF_A_COLUMNS, at.g + wide,
                          z.width_pad, dv, z.width_pad, True)
-                multiply(j, n, z.dim, rows, d, z.score_pad, UFF_A_COLUMNS, q_tile + skip,
+                multiply(j, n, z.dim, rows, d, z.score_pad, UFF_A_COLUMNS, at.q + skip,
                          z.dim_pad, dk, z.dim_pad, True)
                 multiply(j, rows, z.dim, n, d, z.score_pad, UFF_A_ROWS, k_tile, z.dim_pad,
                          dq + q_row * z.dim * size, z.heads * z.dim, k0 > first)
@@ -373,12 +441,15 @@ cdef void add_runs(uff_slave *self, void *arg) noexcept nogil:
 cdef void run_backward(const uff_instruction *ins, const uff_team *team) noexcept nogil:
     cdef Job j
     read(&j, ins)
-    if j.z.runs > 1:
-        j.partial = <char *>uff_arg(
-            ins, 9 + <int>(j.z.bias > 0) + <int>(j.z.mask > 0))
     if not j.z.sources:
         memset(uff_arg(ins, 0), 0, j.z.batch * j.z.targets * j.z.heads * j.z.dim * j.z.size)
         return
+    if j.z.runs > 1:
+        j.partial = <char *>uff_arg(ins, 9 + <int>(j.z.bias > 0) + <int>(j.z.mask > 0))
+        if j.stage != NULL:
+            j.partial += j.z.stage * j.z.batch * j.z.heads * ceil_div(j.z.targets, j.z.rows)
+    if j.stage != NULL:
+        uff_spawn(team, j.z.cores, copy_share, &j)
     uff_spawn(team, j.z.cores, attend_back_share, &j)
     if j.z.runs > 1:
         uff_spawn(team, j.z.cores, add_runs, &j)
@@ -397,8 +468,7 @@ cdef int64_t backward_bytes(int64_t size, int64_t nr, int64_t rows, int64_t colu
 SIZES = {"float32": 4, "float64": 8}
 FLOPS_PER_CORE = 200_000  # less work than this isn't worth waking another core
 
-# Rows and columns of a tile of scores, at most. Forward, keys and values are packed anew for
-# each tile of queries; backward, queries are copied anew for each tile of keys.
+# Rows and columns of a tile of scores, at most.
 FORWARD = (256, 128)
 BACKWARD = (128, 128)
 
@@ -468,6 +538,14 @@ def lower(node):
         columns = min(columns, max(32, targets // 8))
     rows, columns = _cut(need, targets, sources, (rows, columns), mr, nr)
     runs = 1
+    if backward:
+        pieces = batch * heads * math.ceil(targets / rows)
+        stage = rows * (dim_pad + width_pad + 2) if sources > columns and targets > rows else 0
+    else:
+        pieces = batch * kv_heads * math.ceil(sources / columns)
+        stage = (math.ceil(columns / nr) * nr * dim + math.ceil(width / nr) * nr * columns
+                 if targets > rows else 0)
+    stage = math.ceil(stage * size / 64) * 64 if pieces else 0
     if backward and batch * kv_heads:
         runs = min(math.ceil(PIECES / (batch * kv_heads)), max(1, sources // KEYS_PER_RUN))
     flops = 2 * batch * heads * targets * sources * (
@@ -477,13 +555,14 @@ def lower(node):
     ints = (size, batch, targets, sources, heads, heads // kv_heads if kv_heads else 1, dim, width,
             node.attrs["causal"], rows, columns, runs, max(1, flops // FLOPS_PER_CORE), dim_pad,
             width_pad, _padded(columns, nr, size), *_strides(*extras.get(False, (None, 0))),
-            *_strides(*extras.get(True, (None, 0))))
+            *_strides(*extras.get(True, (None, 0))),
+            outputs + len(node.inputs) if stage else 0, stage)
     return KernelCall(
         f"{node.op.name}_{q.dtype}",
         <size_t>&run_backward if backward else <size_t>&run_forward,
         ints,
         floats=(node.attrs["factor"],),
-        workspace=runs * q.nbytes if runs > 1 else 0,
+        workspace=stage * pieces + (runs * q.nbytes if runs > 1 else 0),
         flops=flops,
     )
 
