@@ -92,6 +92,7 @@ bench-check: $(VENV)/dev.stamp $(PEERS)
 bench-kernels: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/kernels_convolution.py
+	$(BIN)/python benchmarks/kernels_attention.py
 
 bench-overhead: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/overhead.py

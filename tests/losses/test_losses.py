@@ -291,8 +291,8 @@ def test_padding_that_is_masked_may_be_no_class():
         value = loss(t, p)
         return value, uff.gradients(value, [p])[0]
 
-    value, gradient = uff.compiler.Function(masked)(y_true, y_pred, y_true >= 0)
     kept = y_true >= 0
+    value, gradient = uff.compiler.Function(masked)(y_true, y_pred, kept)
     np.testing.assert_allclose(value, loss(y_true[kept], y_pred[kept]), rtol=1e-6)
     assert np.isfinite(gradient).all()
     np.testing.assert_array_equal((gradient != 0).any(-1), kept)

@@ -297,6 +297,19 @@ def test_mask_of_predictions_counts():
     assert got == pytest.approx((5 / 3 + 1 / 3) / (2 / 3 + 1 / 3))
 
 
+def test_masked_padding_may_be_no_class():
+    metric = metrics.SparseCategoricalCrossentropy(from_logits=True)
+
+    def update(y_true, y_pred, mask):
+        set_mask(y_pred, mask)
+        metric.update_state(y_true, y_pred)
+        return metric.result()
+
+    y_true = np.array([[0, 1, -1], [2, -1, -1]])
+    got = uff.compiler.Function(update)(y_true, np.zeros((2, 3, 4), "float32"), y_true >= 0)
+    assert got == pytest.approx(np.log(4))
+
+
 def test_adjusted_score_falls_back():
     y_true, y_pred = np.array([[1.0], [2.0], [4.0]]), np.array([[1.0], [2.5], [3.0]])
     plain = metrics.R2Score()(y_true, y_pred)

@@ -25,6 +25,8 @@ from uniflexflow._core.gemm_tile cimport (
 
 import math
 
+from uniflexflow._core.attention_plan import (
+    choose_tiles, padded, round_up, runs_of_keys, strides)
 from uniflexflow.machine import host
 from uniflexflow.plan.kernel_call import KernelCall
 
@@ -468,49 +470,6 @@ cdef int64_t backward_bytes(int64_t size, int64_t nr, int64_t rows, int64_t colu
 SIZES = {"float32": 4, "float64": 8}
 FLOPS_PER_CORE = 200_000  # less work than this isn't worth waking another core
 
-# Rows and columns of a tile of scores, at most.
-FORWARD = (256, 128)
-BACKWARD = (128, 128)
-
-# Runs of keys per head are made until there are this many pieces of work, of so many keys.
-PIECES = 8
-KEYS_PER_RUN = 512
-
-
-def _even(total, most, unit):
-    """Size of the pieces of ``total``, all about the same and none much over ``most``."""
-    pieces = max(1, math.ceil(total / most))
-    return max(unit, math.ceil(total / pieces / unit) * unit)
-
-
-def _padded(n, nr, size):
-    """Elements from row to row of a copy: whole vectors, and an odd number of cache lines, as
-    rows a power of two apart would share a few places of the first-level cache."""
-    lines = math.ceil(math.ceil(n / nr) * nr * size / 64)
-    return (lines + 1 - lines % 2) * 64 // size
-
-
-def _cut(fits, targets, sources, most, mr, nr):
-    """Choose rows and columns of tiles whose bytes fit in a core's scratchpad."""
-    rows, columns = most
-    while True:
-        cut = _even(targets, rows, mr), _even(sources, columns, nr)
-        if fits(*cut) <= host().scratch_bytes or (rows <= mr and columns <= nr):
-            return cut
-        rows, columns = (max(mr, rows // 2), columns) if rows > columns else (
-            rows, max(nr, columns // 2))
-
-
-def _strides(spec, number):
-    """Operand number and strides of a bias or mask that is broadcast where its size is 1."""
-    if spec is None:
-        return (0,) * 5
-    strides, step = [], 1
-    for n in reversed(spec.shape):
-        strides.append(step if n != 1 else 0)
-        step *= n
-    return (number, *reversed(strides))
-
 
 def lower(node):
     """Choose tiles for an ``attention`` or ``attention_gradient`` node."""
@@ -523,39 +482,36 @@ def lower(node):
     size = SIZES[q.dtype]
     cdef const uff_gemm_kernels *family = uff_gemm(kernels)
     cdef const uff_gemm_type *gemm = &family.f32 if size == 4 else &family.f64
-    mr, nr = gemm.mr, gemm.nr
+    nr = gemm.nr
     batch, targets, heads, dim = q.shape
     sources, kv_heads, width = k.shape[1], k.shape[2], v.shape[3]
-    dim_pad, width_pad = _padded(dim, nr, size), _padded(width, nr, size)
+    dim_pad, width_pad = padded(dim, nr, size), padded(width, nr, size)
     count = backward_bytes if backward else forward_bytes
+    room, causal = host().scratch_bytes, node.attrs["causal"]
 
-    def need(rows, columns):
+    def fits(rows, columns):
         return count(size, nr, rows, columns, dim, width, dim_pad, width_pad,
-                     _padded(columns, nr, size))
+                     padded(columns, nr, size)) <= room
 
-    rows, columns = BACKWARD if backward else FORWARD
-    if node.attrs["causal"]:  # half of a tile's columns on the diagonal are work for nothing
-        columns = min(columns, max(32, targets // 8))
-    rows, columns = _cut(need, targets, sources, (rows, columns), mr, nr)
+    rows, columns = choose_tiles(fits, targets, sources, backward, causal, (gemm.mr, nr))
     runs = 1
     if backward:
         pieces = batch * heads * math.ceil(targets / rows)
         stage = rows * (dim_pad + width_pad + 2) if sources > columns and targets > rows else 0
+        runs = runs_of_keys(batch * kv_heads, sources)
     else:
         pieces = batch * kv_heads * math.ceil(sources / columns)
-        stage = (math.ceil(columns / nr) * nr * dim + math.ceil(width / nr) * nr * columns
-                 if targets > rows else 0)
-    stage = math.ceil(stage * size / 64) * 64 if pieces else 0
-    if backward and batch * kv_heads:
-        runs = min(math.ceil(PIECES / (batch * kv_heads)), max(1, sources // KEYS_PER_RUN))
+        stage = round_up(columns, nr) * dim + round_up(width, nr) * columns
+        stage = stage if targets > rows else 0
+    stage = round_up(stage * size, 64) if pieces else 0
     flops = 2 * batch * heads * targets * sources * (
         3 * dim + 2 * width if backward else dim + width)
-    if node.attrs["causal"]:
+    if causal:
         flops //= 2
     ints = (size, batch, targets, sources, heads, heads // kv_heads if kv_heads else 1, dim, width,
-            node.attrs["causal"], rows, columns, runs, max(1, flops // FLOPS_PER_CORE), dim_pad,
-            width_pad, _padded(columns, nr, size), *_strides(*extras.get(False, (None, 0))),
-            *_strides(*extras.get(True, (None, 0))),
+            causal, rows, columns, runs, max(1, flops // FLOPS_PER_CORE), dim_pad,
+            width_pad, padded(columns, nr, size), *strides(*extras.get(False, (None, 0))),
+            *strides(*extras.get(True, (None, 0))),
             outputs + len(node.inputs) if stage else 0, stage)
     return KernelCall(
         f"{node.op.name}_{q.dtype}",

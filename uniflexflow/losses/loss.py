@@ -97,6 +97,18 @@ def apply_mask(sample_weight: Any, mask: Any, dtype: str, reduction: str | None)
     return sample_weight * weight
 
 
+def drop_masked(values: Any, mask: Any) -> Any:
+    """Return values that are 0 where a mask of their first axes is false.
+
+    Padding may be no class: its loss is NaN, which no weight makes 0.
+    """
+    shape = () if mask is None else tuple(mask.shape)
+    if not shape or tuple(values.shape[: len(shape)]) != shape:
+        return values
+    counts = ops.reshape(mask, shape + (1,) * (len(values.shape) - len(shape)))
+    return ops.where(ops.cast(counts, "bool"), values, 0.0)
+
+
 def fit_weights(weight: Any, shape: tuple[int, ...]) -> Any:
     """Return weights that broadcast to values of a shape; one per sample goes by samples.
 
@@ -163,9 +175,7 @@ def reduce_weighted_values(
     if sample_weight is not None:
         sample_weight = as_tensors(sample_weight, dtype)
     sample_weight = apply_mask(sample_weight, mask, dtype, reduction)
-    if mask is not None:  # padding may be no class: NaN, which no weight makes 0
-        values, counts = squeeze_or_expand_to_same_rank(values, ops.cast(mask, "bool"))
-        values = ops.where(fit_weights(counts, tuple(values.shape)), values, 0.0)
+    values = drop_masked(values, mask)
     if sample_weight is not None:
         values, sample_weight = squeeze_or_expand_to_same_rank(values, sample_weight)
         sample_weight = fit_weights(sample_weight, tuple(values.shape))

@@ -10,6 +10,7 @@ from uniflexflow.losses.loss import (
     apply_mask,
     as_tensors,
     divide_no_nan,
+    drop_masked,
     squeeze_or_expand_to_same_rank,
 )
 from uniflexflow.metrics.metric import STATE_DTYPE, Metric
@@ -130,7 +131,7 @@ class MeanMetricWrapper(Mean):
         """Take in a batch of targets and predictions."""
         y_true, y_pred = as_tensors(y_true), as_tensors(y_pred)
         mask = get_mask(y_pred)
-        values = self._fn(y_true, y_pred, **self._fn_kwargs)
+        values = drop_masked(self._fn(y_true, y_pred, **self._fn_kwargs), mask)
         if sample_weight is not None:
             sample_weight = as_tensors(sample_weight, self.dtype)
         sample_weight = apply_mask(sample_weight, mask, self.dtype, "sum")
