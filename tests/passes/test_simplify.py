@@ -235,6 +235,39 @@ def count(graph, name):
     return sum(node.op.name == name for node in graph.nodes)
 
 
+def slices_gradient(axis, order):
+    """The graph of a gradient that reaches a tensor through each of its slices."""
+    a = x(4, 3, dtype="float64")
+    parts = ops.split(a, a.shape[axis], axis=axis)
+    loss = ops.sum(sum(ops.sin(parts[i]) * (i + 1.0) for i in order))
+    return a, uff.gradients(loss, [a])[0]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1)])
+def test_gradients_of_slices_stand_side_by_side(axis, order):
+    a, grad = slices_gradient(axis, order)
+    graph = simplify(Graph(inputs=(a,), outputs=(grad,)))
+    names = [node.op.name for node in graph.nodes]
+    assert names.count("concatenate") == 1 and "add" not in names
+    assert names.count("pad") == (axis == 0)  # of four rows, one is in no slice
+    array = np.random.default_rng(0).normal(size=(4, 3))
+    (expected,), _ = reference.run(Graph(inputs=(a,), outputs=(grad,)), [array])
+    np.testing.assert_array_equal(reference.run(graph, [array])[0][0], expected)
+
+
+def test_paddings_that_overlap_or_leave_a_gap_are_added():
+    def names(low_1, low_2, value=0.0):
+        one = ops.pad(A, [(low_1, 6 - low_1), (0, 0)], constant_values=value)
+        two = ops.pad(A, [(low_2, 6 - low_2), (0, 0)], constant_values=value)
+        graph = simplify(Graph(inputs=(A,), outputs=(one + two,)))
+        return [node.op.name for node in graph.nodes]
+
+    assert "concatenate" in names(0, 2) and "concatenate" in names(5, 3)
+    for stays in (names(0, 1), names(0, 3), names(0, 2, value=1.0)):
+        assert "concatenate" not in stays and "add" in stays
+
+
 def test_random_numbers_are_one_draw_only_for_one_key():
     def two(first, second):
         return Traced(

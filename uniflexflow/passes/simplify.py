@@ -67,7 +67,57 @@ def _add(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | No
         return make("subtract", a, _source(b))
     if _made_by(a, "negative"):
         return make("subtract", b, _source(a))
+    for x, y in ((a, b), (b, a)):
+        if _made_by(y, "pad"):
+            joined = _add_pad(make, x, y)
+            if joined is not None:
+                return joined
     return None
+
+
+def _add_pad(make: Make, x: Value, pad: Value) -> Value | None:
+    """Add what a slice's gradient is to that of the slice beside it: both stand side by side.
+
+    Gradients of many slices of one tensor would else be as many tensors of its full size.
+    """
+    if _made_by(x, "pad"):
+        return _side_by_side(make, x, pad)
+    if _made_by(x, "add"):  # of several slices, which came in another order
+        for one, other in (x.node.inputs, x.node.inputs[::-1]):
+            if _made_by(one, "pad") and _made_by(other, "pad"):
+                joined = _side_by_side(make, one, pad)
+                if joined is not None:
+                    return make("add", other, joined)
+    return None
+
+
+def _side_by_side(make: Make, one: Value, other: Value) -> Value | None:
+    """Join two padded tensors if one starts where the other ends."""
+    joined = _beside(make, one, other)
+    return _beside(make, other, one) if joined is None else joined
+
+
+def _beside(make: Make, first: Value, second: Value) -> Value | None:
+    a, b = first.node.attrs, second.node.attrs
+    x, y = _source(first), _source(second)
+    if a["value"] or b["value"] or any(a["interior"]) or any(b["interior"]):
+        return None
+    apart = [
+        i
+        for i in range(first.ndim)
+        if (a["low"][i], a["high"][i], x.shape[i]) != (b["low"][i], b["high"][i], y.shape[i])
+    ]
+    if len(apart) != 1 or a["low"][apart[0]] + x.shape[apart[0]] != b["low"][apart[0]]:
+        return None
+    (axis,) = apart
+    parts = [part for v in (x, y) for part in (v.node.inputs if _joins(v, axis) else (v,))]
+    high = (*a["high"][:axis], b["high"][axis], *a["high"][axis + 1 :])
+    joined = make("concatenate", *parts, axis=axis)
+    return make("pad", joined, low=a["low"], high=high, interior=a["interior"], value=a["value"])
+
+
+def _joins(value: Value, axis: int) -> bool:
+    return _made_by(value, "concatenate") and value.node.attrs["axis"] == axis
 
 
 def _subtract(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value | None:
