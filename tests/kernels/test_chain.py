@@ -180,11 +180,27 @@ def test_a_chain_is_reduced_without_being_written(a, b, axes, rng):
     program = PROGRAM[:4]
     # of the sizes of what is added; NumPy adds rows one by one, so its error grows too
     near = {"ulp": 64, "scale": 100.0 + 4 * max(x.size, y.size)}
-    check("chain_reduce", x, y, program=program, result=5, axes=axes, kind="sum", **near)
+    check("chain_reduce", x, y, program=program, results=(5,), axes=axes, kind="sum", **near)
     f = [v.astype("float32") for v in (x, y)]
-    check("chain_reduce", *f, program=program, result=5, axes=axes, kind="sum", **near)
+    check("chain_reduce", *f, program=program, results=(5,), axes=axes, kind="sum", **near)
     if 0 not in a:
-        check("chain_reduce", x, y, program=program, result=5, axes=axes, kind="max", ulp=8)
+        check("chain_reduce", x, y, program=program, results=(5,), axes=axes, kind="max", ulp=8)
     integers = [(v * 9).astype("int32") for v in (x, y)]
     program = (("add", (), (0, 1)), ("square", (), (2,)))
-    check("chain_reduce", *integers, program=program, result=3, axes=axes, kind="sum")
+    check("chain_reduce", *integers, program=program, results=(3,), axes=axes, kind="sum")
+
+
+@pytest.mark.parametrize("a, b, axes", REDUCED)
+def test_several_registers_are_reduced_in_one_pass(a, b, axes, rng):
+    x, y = rng.standard_normal(a), rng.standard_normal(b)
+    near = {"ulp": 64, "scale": 100.0 + 4 * max(x.size, y.size)}
+    shape = np.broadcast_shapes(a, b)
+    inputs = [r for r, own in enumerate((a, b)) if own == shape]
+    for results in [(*inputs, 5), (5, 3, *inputs, 2, 5)]:
+        for dtype in ("float32", "float64"):
+            arrays = [v.astype(dtype) for v in (x, y)]
+            check("chain_reduce", *arrays, program=PROGRAM[:4], results=results, axes=axes,
+                  kind="sum", **near)  # fmt: skip
+            if 0 not in shape:
+                check("chain_reduce", *arrays, program=PROGRAM[:4], results=results, axes=axes,
+                      kind="max", ulp=8)  # fmt: skip

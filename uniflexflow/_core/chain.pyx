@@ -298,14 +298,16 @@ cdef void run_chain_rows(const uff_instruction *ins, const uff_team *team) noexc
 
 # -- a chain that is reduced ---------------------------------------------------------------
 
-# Before the chain: the reducer, the result's itemsize and size, chunks of tiles, tiles of a
-# chunk, whether rows and columns are kept, the workspace's place, cores, outer loops; then the
-# result's strides (in elements, 0 for what is summed) along all loops. Every chunk has its own
-# accumulators for all of the result; chunks are cut by sizes alone and combined in order. They
-# share one set if every result is made by one chunk: the loops kept are the outer ones.
+# Several registers may be reduced in one pass over memory: results of one size and dtype.
+# Before the chain: the reducer, a result's itemsize and size, chunks of tiles, tiles of a
+# chunk, whether rows and columns are kept, the workspace's place, cores, outer loops, results;
+# then a result's strides (in elements, 0 for what is summed) along all loops. Every chunk has
+# its own accumulators for all of the results, one result after the other; chunks are cut by
+# sizes alone and combined in order. They share one set if every element of a result is made by
+# one chunk: the loops kept are the outer ones.
 cdef enum:
     REDUCER, OUT_ITEMSIZE, OUT_SIZE, CHUNKS, CHUNK_TILES, ROW_KEPT, COLUMN_KEPT, WORKSPACE
-    REDUCE_CORES, OUTER_LOOPS, SHARED, REDUCE_HEADER
+    REDUCE_CORES, OUTER_LOOPS, SHARED, RESULTS, REDUCE_HEADER
 
 
 cdef void fold_tile(const int64_t *r, const Tile *t, int64_t outer, const char *x,
@@ -341,7 +343,8 @@ cdef void chain_reduce_share(uff_slave *self, void *arg) noexcept nogil:
     cdef const int64_t *r = ins.ints
     cdef const uff_reducer *reducer = <const uff_reducer *><size_t>r[REDUCER]
     cdef const int64_t *head
-    cdef int64_t outer, tiles, lo, hi, number, chunk, k
+    cdef int64_t outer, tiles, lo, hi, number, chunk, k, q, start, end
+    cdef int64_t size = r[OUT_SIZE], all_sizes = r[RESULTS] * size, tile_bytes
     cdef char *partial = <char *>uff_arg(ins, <int>r[WORKSPACE])
     cdef char *x
     cdef char *acc
@@ -351,30 +354,36 @@ cdef void chain_reduce_share(uff_slave *self, void *arg) noexcept nogil:
     head = r + REDUCE_HEADER + outer + 2
     tiles = count_tiles(head)
     open_frame(&f, self, ins, head)
-    x = <char *>uff_take(self, head[TILE_ROWS] * head[TILE_COLUMNS] * r[OUT_ITEMSIZE])
-    f.registers[f.out_entries[0]] = x
+    tile_bytes = head[TILE_ROWS] * head[TILE_COLUMNS] * r[OUT_ITEMSIZE]
+    for q in range(r[RESULTS]):
+        f.registers[f.out_entries[q * f.out_ints]] = uff_take(self, tile_bytes)
     if r[SHARED]:
-        uff_share(self, r[OUT_SIZE], &lo, &hi)
+        uff_share(self, all_sizes, &lo, &hi)
         reducer.start(partial + lo * reducer.acc_size, hi - lo)
         uff_sync(self)
     uff_share(self, r[CHUNKS], &lo, &hi)
     for chunk in range(lo, hi):
         acc = partial
         if not r[SHARED]:
-            acc += chunk * r[OUT_SIZE] * reducer.acc_size
-            reducer.start(acc, r[OUT_SIZE])
+            acc += chunk * all_sizes * reducer.acc_size
+            reducer.start(acc, all_sizes)
         for number in range(chunk * r[CHUNK_TILES], min(tiles, (chunk + 1) * r[CHUNK_TILES])):
             find_tile(head, number, &t)
             bring_inputs(&f, &t)
             run_steps(f.main_steps, f.main_count, f.registers, t.rows * t.columns)
-            fold_tile(r, &t, outer, x, acc)
+            for q in range(r[RESULTS]):
+                x = <char *>f.registers[f.out_entries[q * f.out_ints]]
+                fold_tile(r, &t, outer, x, acc + q * size * reducer.acc_size)
     uff_sync(self)
-    uff_share(self, r[OUT_SIZE], &lo, &hi)
+    uff_share(self, all_sizes, &lo, &hi)
     for k in range(1, 1 if r[SHARED] else r[CHUNKS]):
         reducer.merge(partial + lo * reducer.acc_size,
-                      partial + (k * r[OUT_SIZE] + lo) * reducer.acc_size, hi - lo)
-    reducer.finish(<char *>uff_arg(ins, 0) + lo * r[OUT_ITEMSIZE],
-                   partial + lo * reducer.acc_size, hi - lo)
+                      partial + (k * all_sizes + lo) * reducer.acc_size, hi - lo)
+    for q in range(r[RESULTS]):
+        start, end = max(lo, q * size), min(hi, (q + 1) * size)
+        if start < end:
+            reducer.finish(<char *>uff_arg(ins, <int>q) + (start - q * size) * r[OUT_ITEMSIZE],
+                           partial + start * reducer.acc_size, end - start)
 
 
 cdef void run_chain_reduce(const uff_instruction *ins, const uff_team *team) noexcept nogil:
@@ -459,7 +468,8 @@ def lower_reduce(node):
     attrs, out, inputs = node.attrs, node.outputs[0].spec, [v.spec for v in node.inputs]
     shape = broadcast_shapes("chain_reduce", *[s.shape for s in inputs])
     groups = [int(i in attrs["axes"]) for i in range(len(shape))]
-    encoded = encode(inputs, attrs["program"], (attrs["result"],),
+    count = len(node.outputs)
+    encoded = encode(inputs, attrs["program"], attrs["results"],
                      [owner(v) for v in node.inputs], find_kernel, groups)
     loops, ints = encoded.loops, encoded.ints
     cdef const uff_reducer *reducer = &uff_reduce(kernels).reducers[
@@ -483,12 +493,13 @@ def lower_reduce(node):
         chunk_tiles = -(-tiles // chunks)
     chunks = max(1, -(-tiles // max(1, chunk_tiles)))
     head = [<size_t>reducer, out.itemsize, out.size, chunks, chunk_tiles, kept[-2], kept[-1],
-            1 + len(inputs), ints[12], outer, shared,
+            count + len(inputs), ints[12], outer, shared, count,
             *[s if k else 0 for s, k in zip(strides, kept)]]
-    name = "chain_" + "_".join([step[0] for step in attrs["program"]]) + f"_{attrs['kind']}"
+    name = "_".join(["chain", *[step[0] for step in attrs["program"]], *[attrs["kind"]] * count])
     return KernelCall(name, <size_t>&run_chain_reduce, (*head, *ints),
-                      workspace=max(1, (1 if shared else chunks) * out.size * reducer.acc_size),
-                      flops=total * (1 + len(attrs["program"])))
+                      workspace=max(1, (1 if shared else chunks) * count * out.size
+                                    * reducer.acc_size),
+                      flops=total * (count + len(attrs["program"])))
 
 
 def lower_rows(node):

@@ -161,9 +161,8 @@ class BatchNormalization(_Affine):
             shift = shift if self.beta is None else shift + self.beta
             return inputs * spread(scale) + spread(shift)
         if mask is None:
-            mean = ops.mean(inputs, axis=others)
+            mean, variance = ops.moments(inputs, axes=others)
             distance = inputs - spread(mean)
-            variance = ops.mean(distance * distance, axis=others)
         else:
             if mask.ndim != inputs.ndim - 1:
                 raise ValueError(
@@ -348,9 +347,8 @@ class GroupNormalization(_Affine):
         split = (*inputs.shape[:axis], groups, size // groups, *inputs.shape[axis + 1 :])
         x = ops.reshape(inputs, split)
         axes = tuple(i for i in range(1, x.ndim) if i != axis)
-        distance = x - ops.mean(x, axis=axes, keepdims=True)
-        variance = ops.mean(distance * distance, axis=axes, keepdims=True)
-        out = ops.reshape(distance * ops.rsqrt(variance + self.epsilon), inputs.shape)
+        mean, variance = ops.moments(x, axes=axes, keepdims=True)
+        out = ops.reshape((x - mean) * ops.rsqrt(variance + self.epsilon), inputs.shape)
         shape = tuple(n if i == axis else 1 for i, n in enumerate(inputs.shape))
         if self.gamma is not None:
             out = out * ops.reshape(self.gamma, shape)

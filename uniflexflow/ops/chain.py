@@ -96,44 +96,59 @@ CHAIN = primitive(
     elementwise=True,
 )
 
-# -- a chain whose result is reduced without being written -----------------------------
+# -- a chain whose results are reduced without being written ---------------------------
 
 _KINDS: dict[str, Callable[..., np.ndarray]] = {"sum": np.sum, "max": np.max}
 
 
 def _reduce_infer(
-    *inputs: TensorSpec, program: Program, result: int, axes: tuple[int, ...], kind: str
-) -> TensorSpec:
+    *inputs: TensorSpec,
+    program: Program,
+    results: tuple[int, ...],
+    axes: tuple[int, ...],
+    kind: str,
+) -> tuple[TensorSpec, ...]:
     if kind not in _KINDS:
         raise ValueError(f"chain_reduce: unknown kind {kind!r}; expected one of {list(_KINDS)}.")
-    spec = _infer(*inputs, program=program, results=(result,))[0]
-    if kind == "max" and any(spec.shape[a] == 0 for a in axes):
+    specs = _infer(*inputs, program=program, results=results)
+    if len({spec.dtype for spec in specs}) != 1:
         raise ValueError(
-            f"chain_reduce: the tensor of shape {spec.shape} is empty along axes {axes}."
+            f"chain_reduce: the registers {results} have the dtypes "
+            f"{[spec.dtype for spec in specs]}; expected one dtype for all."
         )
-    return TensorSpec(tuple([n for i, n in enumerate(spec.shape) if i not in axes]), spec.dtype)
+    if kind == "max" and any(specs[0].shape[a] == 0 for a in axes):
+        raise ValueError(
+            f"chain_reduce: the tensor of shape {specs[0].shape} is empty along axes {axes}."
+        )
+    shape = tuple([n for i, n in enumerate(specs[0].shape) if i not in axes])
+    return tuple([TensorSpec(shape, spec.dtype) for spec in specs])
 
 
 def _reduce_reference(
-    *arrays: np.ndarray, program: Program, result: int, axes: tuple[int, ...], kind: str
-) -> np.ndarray:
-    x = _run(arrays, program)[result]
+    *arrays: np.ndarray,
+    program: Program,
+    results: tuple[int, ...],
+    axes: tuple[int, ...],
+    kind: str,
+) -> tuple[np.ndarray, ...]:
+    registers = _run(arrays, program)
     if kind == "sum":
-        return np.sum(x, axis=axes, dtype=x.dtype)
-    return np.max(x, axis=axes)
+        return tuple([np.sum(registers[r], axis=axes, dtype=registers[r].dtype) for r in results])
+    return tuple([np.max(registers[r], axis=axes) for r in results])
 
 
 def _reduce_indices(node: Node) -> Indices:
     shape = broadcast_shapes("chain_reduce", *[v.shape for v in node.inputs])
     axes = node.attrs["axes"]
+    kept = tuple([i for i in range(len(shape)) if i not in axes])
     return Indices(
         tuple([_labels(len(shape), shape, v.shape) for v in node.inputs]),
-        (tuple([i for i in range(len(shape)) if i not in axes]),),
+        tuple([kept for _ in node.outputs]),
         "sum" if node.attrs["kind"] == "sum" else None,
     )
 
 
-# y = sum (or max) over axes of one register of a chain
+# y_k = sum (or max) over axes of one register of a chain, for several registers in one pass
 CHAIN_REDUCE = primitive(
     "chain_reduce",
     infer=_reduce_infer,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from uniflexflow.ir import Value
 from uniflexflow.ops.dispatch import as_value, cast_to, op
 from uniflexflow.ops.dtypes import floatx, is_float
-from uniflexflow.ops.elementwise import abs, maximum, power, rsqrt, sqrt, square
+from uniflexflow.ops.elementwise import abs, maximum, power, rsqrt, sqrt, square, stop_gradient
 from uniflexflow.ops.reduction import max as max_over
 from uniflexflow.ops.reduction import mean
 from uniflexflow.ops.reduction import sum as sum_over
@@ -33,6 +33,21 @@ def _float(x: Any) -> Value:
     return value if is_float(value.dtype) else cast_to(value, floatx())
 
 
+def centered(x: Value, axes: Axis) -> tuple[Value, Value, Value]:
+    """Return mean, distance from it, and variance over ``axes``, which stay with size 1.
+
+    With d the distance from any constant c, the variance is mean(d^2) - (mean - c)^2. Here c
+    is the mean, so the second term is zero, but written like this the derivative does not go
+    from the squares back through the mean, where it would find a sum of distances: zero, at
+    the price of another pass over x (Chan, Golub, LeVeque, "Algorithms for computing the sample
+    variance", 1983, for the shift). Derivatives of any order are exact.
+    """
+    center = mean(x, axes, keepdims=True)
+    fixed = stop_gradient(center)
+    variance = mean(square(x - fixed), axes, keepdims=True) - square(center - fixed)
+    return center, x - center, variance
+
+
 @op
 def moments(x: ArrayLike, axes: Axis, keepdims: bool = False) -> Any:
     """Return the mean and the variance over axes.
@@ -47,8 +62,7 @@ def moments(x: ArrayLike, axes: Axis, keepdims: bool = False) -> Any:
         Whether the axes stay, with size 1.
     """
     x = _float(x)
-    center = mean(x, axes, keepdims=True)
-    variance = mean(square(x - center), axes, keepdims=True)
+    center, _, variance = centered(x, axes)
     if not keepdims:
         kept = normalize_axes("moments", axes, x.ndim)
         shape = tuple(n for i, n in enumerate(x.shape) if i not in kept)
@@ -127,8 +141,8 @@ def layer_normalization(
     """
     x = _float(x)
     axes = normalize_axes("layer_normalization", axis, x.ndim)
-    center = x - mean(x, axes, keepdims=True)
-    y = center * rsqrt(mean(square(center), axes, keepdims=True) + epsilon)
+    _, distance, variance = centered(x, axes)
+    y = distance * rsqrt(variance + epsilon)
     if gamma is not None:
         y = y * _fitted(x, axes, gamma)
     return y if beta is None else y + _fitted(x, axes, beta)

@@ -1,9 +1,10 @@
 """Fusion: elementwise chains become one node, and products take up what follows them.
 
-Two steps. ``fuse_epilogues`` gives a matrix product or convolution the bias addition
-and the relu behind it, which are then done while the tile of the result is still in
-cache. ``fuse_chains`` joins elementwise nodes of one shape into ``chain`` nodes, which
-read and write memory once.
+``fuse_epilogues`` gives a matrix product or convolution the bias addition and the relu
+behind it, which are then done while the tile of the result is still in cache.
+``fuse_chains`` joins elementwise nodes of one shape into ``chain`` nodes, which read and
+write memory once. Two more steps have files of their own: ``inline`` and
+``fuse_reductions``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from uniflexflow.ir.rewrite import clone
 from uniflexflow.ops.registry import OPS
 from uniflexflow.passes.fuse_reductions import fuse_reductions
 from uniflexflow.passes.fuse_rows import fuse_rows
+from uniflexflow.passes.inline import inline
 
 # A program longer than this gains nothing more from being one pass over memory, and its
 # registers would not stay in the first-level cache.
@@ -231,5 +233,10 @@ def _emit_chain(
 
 
 def fuse(graph: Graph) -> Graph:
-    """Fuse epilogues, then chains, then what chains read or are read by."""
-    return fuse_rows(fuse_reductions(fuse_chains(fuse_epilogues(graph))))
+    """Fuse epilogues, then chains, then what chains read or are read by.
+
+    What several reductions read is read once when they are one node, so it may then pay to
+    compute there what did not before.
+    """
+    graph = inline(fuse_chains(fuse_epilogues(graph)))
+    return fuse_rows(inline(fuse_reductions(graph), joined=True))

@@ -1,158 +1,128 @@
-"""Fusion of reductions: a sum takes the elementwise work before it into its own pass.
+"""Fusion of reductions side by side: those that read the same tensor do it in one pass.
 
-``chain_reduce`` computes a chain tile by tile and reduces each tile at once, so the
-chain's result is never written to memory. This pays when the result has no other use,
-and when what the sum must read instead is no more than what it would have read.
+The two sums of a normalisation's gradient, of dy and of dy * x, are one ``chain_reduce``
+with two results. Reductions are joined if they are of one kind, dtype and shape, over the
+same axes, share a tensor of full size, and neither needs the other.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import Any
 
-from uniflexflow.ir import Graph, Node, Value, apply, rewrite, use_counts
-from uniflexflow.ops.registry import OPS
+from uniflexflow.ir import Graph, Node, Value
+from uniflexflow.ir.rewrite import clone
+from uniflexflow.passes.pieces import Piece, assemble, is_full, piece_of, write_down
 
-# A reduction may repeat a few steps of a chain that goes on without it, if it then reads
-# at most this many tensors of full size: one write and one read of the result are saved.
-MAX_REPEATED_STEPS = 4
-MAX_FULL_READS = 2
-
-_KINDS = ("sum", "max")
+# Every result has a tile of its own in the L1 cache.
+MAX_RESULTS = 8
+MAX_STEPS = 48
+MAX_INPUTS = 24
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
-    """The part of an elementwise node that a reduction takes over."""
+class _Group:
+    """Reductions that will be one node, at the place of the last of them."""
 
-    sources: tuple[Value, ...]
-    program: tuple[Any, ...]
+    __slots__ = ("large", "pieces")
 
-
-def _registers(node: Node) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """Return a node as a program and its results."""
-    if node.op.name == "chain":
-        return node.attrs["program"], node.attrs["results"]
-    step = (node.op.name, tuple(node.attrs.items()), tuple(range(len(node.inputs))))
-    return (step,), (len(node.inputs),)
+    def __init__(self, piece: Piece):
+        self.pieces = [piece]
+        self.large = {v for v in piece.node.inputs if is_full(v, piece.shape)}
 
 
-def _tail(node: Node, wanted: Value, dropped: set[Value]) -> _Tail | None:
-    """Cut out what computes ``wanted`` from the node's inputs and its other results.
+class _Joined:
+    """Groups of reductions, in topological order; ``needs`` are bits by position."""
 
-    ``dropped`` are results that the node will not have any more.
-    """
-    program, results = _registers(node)
-    num_inputs = len(node.inputs)
-    kept = {r: v for r, v in zip(results, node.outputs) if v is not wanted and v not in dropped}
-    sources: dict[int, int] = {}
-    steps: dict[int, None] = {}
-    order: list[int] = []
+    def __init__(self, graph: Graph):
+        self.position = {node.id: i for i, node in enumerate(graph.nodes)}
+        self.needs: list[int] = []
+        self.groups: list[_Group | None] = []
+        candidates: dict[tuple, list[_Group]] = defaultdict(list)
+        for at, node in enumerate(graph.nodes):
+            needs = 1 << at
+            for value in node.inputs:
+                needs |= self.needs[self.position[value.node.id]]
+            self.needs.append(needs)
+            self.groups.append(None)
+            piece = piece_of(node, at)
+            if piece is None or piece.kind is None:
+                continue
+            dtype = node.outputs[0].dtype
+            others = candidates[piece.kind, piece.shape, piece.axes, dtype]
+            mine = self.groups[at] = _Group(piece)
+            for other in list(others):
+                if self._may_join(other, mine):
+                    self._join(other, mine)
+                    others.remove(other)
+            others.append(mine)
 
-    def need(register: int) -> None:
-        if register < num_inputs or register in kept:
-            sources.setdefault(register, len(sources))
-        elif register not in steps:
-            steps[register] = None
-            for s in program[register - num_inputs][2]:
-                need(s)
-            order.append(register)
+    def _may_join(self, a: _Group, b: _Group) -> bool:
+        if not a.large & b.large:
+            return False
+        for one, two in ((a, b), (b, a)):
+            bits = sum([1 << p.position for p in two.pieces])
+            if any(self.needs[p.position] & bits for p in one.pieces):
+                return False
+        pieces = [*a.pieces, *b.pieces]
+        program = write_down([e for p in pieces for e in p.results.values()], {}, {})
+        return (
+            sum([len(p.results) for p in pieces]) <= MAX_RESULTS
+            and len(program.steps) <= MAX_STEPS
+            and len(program.inputs) <= MAX_INPUTS
+        )
 
-    need(results[node.outputs.index(wanted)])
-    values = tuple([node.inputs[r] if r < num_inputs else kept[r] for r in sources])
-    full = sum(v.shape == wanted.shape for v in values)
-    if kept and (len(order) > MAX_REPEATED_STEPS or full > MAX_FULL_READS):
-        return None
-    if not full and len(values) < 2:
-        return None  # what is broadcast alone has no shape of its own to run over
-    number = {r: i for r, i in sources.items()}
-    for i, r in enumerate(order):
-        number[r] = len(sources) + i
-    new = []
-    for r in order:
-        name, attrs, reads = program[r - num_inputs]
-        new.append((name, attrs, tuple([number[s] for s in reads])))
-    return _Tail(values, tuple(new))
-
-
-def _without(node: Node, dropped: set[Value], inputs: tuple[Value, ...]) -> dict[Value, Value]:
-    """Rebuild a chain that returns fewer results, without the steps only they needed."""
-    program, results = _registers(node)
-    keep = [(r, v) for r, v in zip(results, node.outputs) if v not in dropped]
-    if not keep:
-        return {}
-    num_inputs = len(node.inputs)
-    live: set[int] = set()
-    stack = [r for r, _ in keep]
-    while stack:
-        register = stack.pop()
-        if register not in live:
-            live.add(register)
-            if register >= num_inputs:
-                stack.extend(program[register - num_inputs][2])
-    number = {r: i for i, r in enumerate(sorted(live))}
-    new = [
-        (name, attrs, tuple([number[s] for s in reads]))
-        for i, (name, attrs, reads) in enumerate(program)
-        if num_inputs + i in live
-    ]
-    out = apply(
-        OPS["chain"],
-        *[v for i, v in enumerate(inputs) if i in live],
-        program=tuple(new),
-        results=tuple([number[r] for r, _ in keep]),
-    )
-    return dict(zip([v for _, v in keep], out if isinstance(out, tuple) else (out,)))
-
-
-def _leading_or_trailing(axes: tuple[int, ...], ndim: int) -> bool:
-    return axes == tuple(range(len(axes))) or axes == tuple(range(ndim - len(axes), ndim))
+    def _join(self, other: _Group, mine: _Group) -> None:
+        """Put the pieces of ``other`` into ``mine``, and tell what stands behind them."""
+        mine.pieces = sorted([*other.pieces, *mine.pieces], key=lambda p: p.position)
+        mine.large |= other.large
+        bits = needs = 0
+        for p in mine.pieces:
+            self.groups[p.position] = mine
+            bits |= 1 << p.position
+            needs |= self.needs[p.position]
+        for i in range(mine.pieces[0].position, len(self.needs)):
+            if self.needs[i] & bits:  # what needs one of them needs all
+                self.needs[i] |= needs
 
 
 def fuse_reductions(graph: Graph) -> Graph:
-    """Let reductions compute the elementwise work before them, where that saves traffic."""
-    uses = use_counts(graph)
-    tails: dict[Value, _Tail] = {}
-    dropped: dict[int, set[Value]] = defaultdict(set)
-    read_by_tails: set[Value] = set()
-    for node in graph.nodes:
-        if node.op.name not in _KINDS:
-            continue
-        value = node.inputs[0]
-        maker = value.node
-        if (
-            uses[value] != 1
-            or not maker.op.elementwise
-            or value.size == 0
-            or not _leading_or_trailing(node.attrs["axes"], value.ndim)
-            or value in read_by_tails
-        ):
-            continue
-        tail = _tail(maker, value, dropped[maker.id])
-        if tail is not None:
-            tails[value] = tail
-            read_by_tails.update(tail.sources)
-            dropped[maker.id].add(value)
+    """Join reductions that read the same tensors."""
+    groups = _Joined(graph).groups
+    position = {node.id: i for i, node in enumerate(graph.nodes)}
+    if not any(g is not None and len(g.pieces) > 1 for g in groups):
+        return graph
     env: dict[Value, Value] = {}
+    done: set[int] = set()
 
-    def rule(node: Node, inputs: tuple[Value, ...]) -> Any:
-        env.update(zip(node.inputs, inputs))
-        if dropped.get(node.id):
-            made = _without(node, dropped[node.id], inputs)
-            outs = [made.get(v, v) for v in node.outputs]
-            env.update(zip(node.outputs, outs))
-            return outs
-        if node.op.name in _KINDS and node.inputs[0] in tails:
-            tail = tails[node.inputs[0]]
-            return apply(
-                OPS["chain_reduce"],
-                *[env.get(v, v) for v in tail.sources],
-                program=tail.program,
-                result=len(tail.sources) + len(tail.program) - 1,
-                axes=node.attrs["axes"],
-                kind=node.op.name,
-            )
-        return None
+    def members(node: Node) -> list[Node]:
+        group = groups[position[node.id]]
+        return [node] if group is None else [p.node for p in group.pieces]
 
-    return rewrite(graph, rule)
+    for node in graph.nodes:
+        if node is not members(node)[-1]:  # a group is made when it is asked for, or at its end
+            continue
+        stack = [node]
+        while stack:
+            top = members(stack[-1])
+            missing = []
+            if top[0].id not in done:
+                missing = [v.node for n in top for v in n.inputs if v.node.id not in done]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if top[0].id in done:
+                continue
+            done.update([n.id for n in top])
+            if len(top) == 1:
+                env.update(zip(top[0].outputs, clone(top[0], tuple(env[v] for v in top[0].inputs))))
+                continue
+            pieces = groups[position[top[0].id]].pieces
+            results = {v: e for p in pieces for v, e in p.results.items()}
+            joined = dataclasses.replace(pieces[-1], results=results)
+            env.update(assemble(joined, write_down(results.values(), {}, {}), env))
+    return Graph(
+        inputs=graph.inputs,
+        outputs=tuple([env[v] for v in graph.outputs]),
+        updates=tuple([(leaf, env[new]) for leaf, new in graph.updates]),
+    )

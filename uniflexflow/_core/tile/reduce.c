@@ -109,7 +109,8 @@ VTAKE(vmin, f64, uff_vf64, uff_vi64, <)
 
 /* Rows are added four at a time to a row of partial results of type P that stays in the L1
  * cache, which goes to the accumulators after COLUMN_BLOCK rows. Where a row is short,
- * several rows that follow each other in memory are taken as one, and folded at the end. */
+ * several rows that follow each other in memory are taken as one, and folded, as P, before
+ * they go to the accumulators: a tile has few of them, and float64 would be half the work. */
 #define COLUMN_BLOCK 128
 #define FOUR(kind, t, T, P, TAKE)                                                             \
     static inline void kind##_four_##t(P *part, const T *p, int64_t n, int64_t stride)        \
@@ -148,6 +149,22 @@ FOUR_EXTREMES(min, f64, double, uff_vf64, uff_vf64u, UFF_F64, FMIN)
  * length, by contract. */
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
 #define COLUMNS(kind, t, T, P, A, FIRST, TAKE)                                                \
+    static inline void kind##_one_##t(P *part, const T *p, int64_t n)                         \
+    {                                                                                         \
+        UFF_EACH                                                                              \
+        {                                                                                     \
+            const P m = part[i], x0 = (P)p[i];                                                \
+            part[i] = TAKE(m, x0);                                                            \
+        }                                                                                     \
+    }                                                                                         \
+    static inline void kind##_fold_##t(P *part, const P *p, int64_t n)                        \
+    {                                                                                         \
+        UFF_EACH                                                                              \
+        {                                                                                     \
+            const P m = part[i], x0 = p[i];                                                   \
+            part[i] = TAKE(m, x0);                                                            \
+        }                                                                                     \
+    }                                                                                         \
     static inline void kind##_wide_##t(A *acc, const T *x, int64_t count, int64_t n,          \
                                        int64_t stride)                                        \
     {                                                                                         \
@@ -159,11 +176,7 @@ FOUR_EXTREMES(min, f64, double, uff_vf64, uff_vf64u, UFF_F64, FMIN)
             for (; r + 4 <= rows; r += 4, p += 4 * stride)                                    \
                 kind##_four_##t(part, p, n, stride);                                          \
             for (; r < rows; r++, p += stride)                                                \
-                UFF_EACH                                                                      \
-                {                                                                             \
-                    const P m = part[i], x0 = (P)p[i];                                        \
-                    part[i] = TAKE(m, x0);                                                    \
-                }                                                                             \
+                kind##_one_##t(part, p, n);                                                   \
             UFF_EACH                                                                          \
             {                                                                                 \
                 const A m = acc[i], x0 = (A)part[i];                                          \
@@ -176,17 +189,31 @@ FOUR_EXTREMES(min, f64, double, uff_vf64, uff_vf64u, UFF_F64, FMIN)
     {                                                                                         \
         A *a = acc;                                                                           \
         const T *x = x_;                                                                      \
-        int64_t together = n < 64 && stride == n ? 256 / n : 1, rows = count / together;      \
-        if (together > 1 && rows > 0) {                                                       \
-            A wide[256];                                                                      \
-            kind##_start_##t(wide, together * n);                                             \
-            kind##_wide_##t(wide, x, rows, together * n, together * n);                       \
-            for (int64_t k = 0; k < together; k++)                                            \
-                kind##_merge_##t(a, wide + k * n, n);                                         \
-            x += rows * together * n;                                                         \
+        const int64_t together = n < 64 && stride == n ? 256 / n : 1, wide = together * n;    \
+        while (together > 1 && count >= together) {                                           \
+            P part[256];                                                                      \
+            int64_t rows = UFF_SUM_BLOCK / together, r = 0;                                   \
+            rows = rows < COLUMN_BLOCK ? rows : COLUMN_BLOCK;                                 \
+            rows = rows < count / together ? rows : count / together;                         \
+            for (int64_t i = 0; i < wide; i++)                                                \
+                part[i] = FIRST;                                                              \
+            for (; r + 4 <= rows; r += 4)                                                     \
+                kind##_four_##t(part, x + r * wide, wide, wide);                              \
+            for (; r < rows; r++)                                                             \
+                kind##_one_##t(part, x + r * wide, wide);                                     \
+            for (int64_t k = together, half; k > 1; k -= half) {                              \
+                half = k / 2;                                                                 \
+                kind##_fold_##t(part, part + (k - half) * n, half * n);                       \
+            }                                                                                 \
+            for (int64_t i = 0; i < n; i++) {                                                 \
+                const A m = a[i], x0 = (A)part[i];                                            \
+                a[i] = TAKE(m, x0);                                                           \
+            }                                                                                 \
+            x += rows * wide;                                                                 \
             count -= rows * together;                                                         \
         }                                                                                     \
-        kind##_wide_##t(a, x, count, n, stride);                                              \
+        if (count)                                                                            \
+            kind##_wide_##t(a, x, count, n, stride);                                          \
     }
 
 #define COMMON(kind, t, T, P, A, FIRST, TAKE) \
