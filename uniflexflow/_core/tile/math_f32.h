@@ -167,7 +167,8 @@ UFF_FN float uff_erf_f32(float x)
     u = u * t - 6.34846687e-1f;
     u = u * t - 1.28717512e-1f;
     u = u * t - t;
-    float big = 1 - uff_exp_f32(u);
+    float n, q = uff_exp_reduced_f32(u, &n); /* u is in [-17, 0] */
+    float big = 1 - (1 + q) * uff_exp2i_f32(n);
     big = x != x ? x : big;
     return a < 0.921875f ? x * p + x : copysignf(big, x);
 }
