@@ -21,6 +21,7 @@ OPS_ROOM = Path(ops.__file__).parent
 PROVEN_ELSEWHERE = {
     "chain": "tests/passes/test_fuse.py",
     "chain_reduce": "tests/passes/test_fuse.py",
+    "chain_rows": "tests/kernels/test_chain_rows.py",
     "random_uniform": "tests/ops/test_random_uniform.py",
 }
 
