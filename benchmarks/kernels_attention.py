@@ -29,7 +29,7 @@ from uniflexflow.ops.registry import OPS
 
 ATTENTION = [(16, 128, 4, 64), (2, 256, 12, 64), (4, 512, 4, 64), (1, 2048, 4, 64)]
 ROWS = [(2048, 4096), (512, 50257), (8192, 128)]
-BUDGET = 1.0  # seconds for one figure
+BUDGET = 0.4  # seconds for one figure
 
 
 def composite(q: Any, k: Any, v: Any, causal: bool) -> Any:
