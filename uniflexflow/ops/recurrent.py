@@ -25,8 +25,6 @@ from uniflexflow.ops.registry import OPS, primitive
 from uniflexflow.ops.shaping import RESHAPE, broadcast_to, reshape
 from uniflexflow.ops.slicing import concatenate
 
-__all__ = ["gru", "lstm", "simple_rnn"]
-
 # -- rules ---------------------------------------------------------------------------------
 
 
