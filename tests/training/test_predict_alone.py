@@ -123,3 +123,14 @@ def test_wrong_shapes_are_told(model, rng):
         model.predict(x[:, :3], verbose=0)
     with pytest.raises(ValueError, match="no samples"):
         model.predict(x[:0], verbose=0)
+
+
+def test_steps_of_every_shape_are_forgotten_when_layers_change(model, short, rng):
+    a, b = rng.normal(size=(4, 4)).astype("float32"), rng.normal(size=(8, 4)).astype("float32")
+    for x in (a, a, b, b):
+        model.predict(x, verbose=0)
+    assert short[-1]
+    model.add(layers.Dense(1))
+    assert model.predict(a, verbose=0).shape == (4, 1)
+    assert model.predict(b, verbose=0).shape == (8, 1)
+    assert model.predict_on_batch(b).shape == (8, 1)

@@ -53,6 +53,7 @@ class Steps:
             if self._layers is not None and self._layers != self._look():
                 self._function = self._make()
                 self._layers = None
+                self._alone.clear()
         step = self._by_key.get(key)
         if step is None:
             before = self._function.made
@@ -76,11 +77,12 @@ class Steps:
 
     def note_alone(self, x: np.ndarray, source: Any) -> None:
         """Note the step for arrays like ``x``, the only one of ``source`` and one batch."""
-        step = self.get(source, source.first_key())
-        if step.distributed is None:
-            self._alone[_key_alone(x)] = step
-            if len(self._alone) > _MAX_STEPS:
-                self._alone.popitem(last=False)
+        with self.lock:
+            step = self.get(source, source.first_key())
+            if step.distributed is None:
+                self._alone[_key_alone(x)] = step
+                if len(self._alone) > _MAX_STEPS:
+                    self._alone.popitem(last=False)
 
     def for_specs(self, specs: Any) -> Any:
         """Return the step for global shapes, given without a source."""
