@@ -40,10 +40,10 @@ SUMS = """
     cases = ((100, "float32", True), (edge, "float64", True), (edge, "float32", False))
     for n, dtype, rounded in cases:
         x = np.full(n, 1 + 2.0**-20, dtype)
-        collectives.allreduce([x], [x], comm, rounded=rounded)
+        collectives.allreduce([x], [x], comm, rounded=[rounded])
         np.testing.assert_array_equal(x, np.full(n, p * (1 + 2.0**-20), dtype))
     x, y = np.full(edge, 1 + 2.0**-20, "float32"), np.empty(edge, "float32")
-    collectives.allreduce([x], [y], comm, rounded=True)
+    collectives.allreduce([x], [y], comm, rounded=[True])
     assert (y == as_bfloat16(p)).all() and (x != 1).all()
     print("fine", flush=True)
 """
@@ -78,6 +78,26 @@ FIT = """
     if uff.distribution.rank() == 0:
         print("loss", *loss)
 """
+
+
+FORWARD = """
+    import numpy as np
+    import uniflexflow as uff
+
+    uff.utils.set_random_seed(0)
+    norm = uff.layers.BatchNormalization(momentum=0.0)
+    model = uff.Sequential([uff.Input((20000,)), norm])
+    strategy = uff.distribution.DataParallel(gradient_dtype="bfloat16")
+    model.compile(uff.optimizers.SGD(0.0), "mse", distribution=strategy)
+    x = np.random.default_rng(0).standard_normal((8, 20000), dtype="float32") + 3
+    model.fit(x, x, batch_size=8, verbose=0)
+    np.testing.assert_allclose(norm.moving_mean.numpy(), x.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(norm.moving_variance.numpy(), x.var(0), rtol=1e-5)
+"""
+
+
+def test_sums_of_the_forward_pass_are_never_rounded(launcher):
+    launcher.check(2, FORWARD, env={"UNIFLEXFLOW_NODE_MEMORY": "off"}, timeout=40)
 
 
 @pytest.mark.parametrize("overlap", ["off", "on"])

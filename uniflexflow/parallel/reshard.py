@@ -91,18 +91,24 @@ def reshard(
     return apply(RESHARD, value, **attrs, number=number)
 
 
-def _token(*xs: TensorSpec, axis: MeshAxis, numbers: tuple[int, ...] = ()) -> TensorSpec:
+def _token(
+    *xs: TensorSpec,
+    axis: MeshAxis,
+    numbers: tuple[int, ...] = (),
+    updates: tuple[bool, ...] = (),
+) -> TensorSpec:
     if len({x.dtype for x in xs}) != 1:
         raise TypeError(f"allreduce_start: expected one dtype; received {[x.dtype for x in xs]}.")
     return TensorSpec((0,), "uint8")
 
 
 # From start to wait the tensors belong to the exchange, which may sum them in place; the
-# empty token orders the two. y[i] = sum of the ranks' x[i].
+# empty token orders the two. y[i] = sum of the ranks' x[i]. `updates` says of each tensor
+# whether updates of variables alone need it, as gradients are: it may be sent rounded.
 ALLREDUCE_START = OpDef("allreduce_start", infer=_token, reference=_needs_all_ranks, gradient=None)
 ALLREDUCE_WAIT = OpDef(
     "allreduce_wait",
-    infer=lambda token, *xs, axis, numbers=(): xs if len(xs) > 1 else xs[0],
+    infer=lambda token, *xs, axis, numbers=(), updates=(): xs if len(xs) > 1 else xs[0],
     reference=_needs_all_ranks,
     gradient=None,
 )

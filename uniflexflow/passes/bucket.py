@@ -38,6 +38,7 @@ class _Bucket:
     """All-reduces that will be one message."""
 
     axis: MeshAxis
+    shown: frozenset[int] = frozenset()  # nodes that outputs of the graph need
     members: list[Node] = field(default_factory=list)
     inputs: list[Value] = field(default_factory=list)
     token: Value | None = None
@@ -49,7 +50,8 @@ class _Bucket:
     @property
     def attrs(self) -> dict[str, Any]:
         numbers = tuple([node.attrs.get("number", 0) for node in self.members])
-        return {"axis": self.axis, "numbers": numbers}
+        updates = tuple([node.id not in self.shown for node in self.members])
+        return {"axis": self.axis, "numbers": numbers, "updates": updates}
 
 
 def bucket(graph: Graph, capacity: int = CAPACITY) -> Graph:
@@ -86,6 +88,15 @@ def _heights(graph: Graph) -> dict[int, int]:
     return height
 
 
+def _shown(graph: Graph) -> frozenset[int]:
+    """Return the nodes that the graph's outputs need; others serve updates alone."""
+    found = {value.node.id for value in graph.outputs}
+    for node in reversed(graph.nodes):
+        if node.id in found:
+            found.update(value.node.id for value in node.inputs)
+    return frozenset(found)
+
+
 class _Scheduler:
     def __init__(self, graph: Graph, capacity: int):
         self.graph = graph
@@ -93,6 +104,7 @@ class _Scheduler:
         # the first large bucket is small, so that something travels early
         self.limit = max(capacity // _FIRST, 1)
         self.height = _heights(graph)
+        self.shown = _shown(graph)
         self.env: dict[Value, Value] = {}
         self.uses: Counter[Value] = Counter(
             [*graph.roots, *[v for node in graph.nodes for v in node.inputs]]
@@ -152,7 +164,7 @@ class _Scheduler:
             self._start(bucket)
             bucket = None
         if bucket is None:
-            bucket = self.filling[key] = _Bucket(node.attrs["axis"])
+            bucket = self.filling[key] = _Bucket(node.attrs["axis"], self.shown)
         bucket.members.append(node)
         if bucket.nbytes >= self.limit:
             self._start(bucket)
@@ -197,7 +209,7 @@ class _Scheduler:
                 bucket.members = urgent
                 self._start(bucket)
                 if later:
-                    self.filling[key] = _Bucket(bucket.axis, later)
+                    self.filling[key] = _Bucket(bucket.axis, self.shown, later)
         self._wait(max(self.travelling, key=self._urgency))  # the earliest of the most urgent
 
     def _urgency(self, bucket: _Bucket) -> int:

@@ -2,11 +2,11 @@
 
 A plan calls ``Exchange.run`` for each collective instruction. ``allreduce_wait`` does the
 sum itself, or, with overlap on, a communication thread has been doing it since
-``allreduce_start``. MPI libraries poll while
-they wait, so that thread takes a core: it pays over a slow network, where messages take
-long. Whether it does is measured: ``UNIFLEXFLOW_OVERLAP=auto`` runs a few steps of each
-kind and keeps the faster, the same on all ranks. Ranks that share a node's memory
-(``runtime.node_memory``) send nothing: for them auto is off.
+``allreduce_start``. MPI libraries poll while they wait, so that thread takes a core: it
+pays over a slow network, where messages take long. Whether it does is measured:
+``UNIFLEXFLOW_OVERLAP=auto`` runs a few steps of each kind and keeps the faster, the same
+on all ranks. Ranks that share a node's memory (``runtime.node_memory``) send nothing: for
+them auto is off.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def allreduce(
     outputs: Arrays,
     comm: SerialCommunicator,
     what: str = "",
-    rounded: bool = False,
+    rounded: Sequence[bool] = (),
 ) -> None:
     """Sum each input over all ranks into its output, which may be the same memory.
 
-    With ``rounded``, large float32 tensors that have to be sent are sent as bfloat16.
+    Large float32 tensors that have to be sent are sent as bfloat16 where ``rounded`` says so.
     """
     if comm.allreduce_in_node(inputs, outputs, PACK_BELOW, what):
         return
     small = [(x, y) for x, y in zip(inputs, outputs) if x.nbytes < PACK_BELOW]
-    for x, y in zip(inputs, outputs):
-        if x.nbytes >= PACK_BELOW and rounded and x.dtype == np.float32:
+    for x, y, round_it in zip(inputs, outputs, rounded or [False] * len(inputs)):
+        if x.nbytes >= PACK_BELOW and round_it and x.dtype == np.float32:
             if x.ctypes.data != y.ctypes.data:
                 y[...] = x
             comm.allreduce_rounded(y, what)
@@ -111,7 +111,7 @@ class _Thread:
                 error = caught
             done.put(error)
 
-    def start(self, arrays: Arrays, what: str, rounded: bool) -> queue.SimpleQueue[Any]:
+    def start(self, arrays: Arrays, what: str, rounded: Sequence[bool]) -> queue.SimpleQueue[Any]:
         done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.jobs.put((arrays, what, rounded, done))
         return done
@@ -140,7 +140,7 @@ class Channels:
             for name, (line, place) in lines.items()
         }
         self._beside = {name: axis.dup(f"{name} overlap") for name, axis in self.axes.items()}
-        for axis in (*self.axes.values(), *self._beside.values()):
+        for axis in self.axes.values():
             axis.join_node()
         self._threads: dict[str, _Thread] = {}
 
@@ -152,6 +152,7 @@ class Channels:
     def thread(self, axis: str) -> _Thread:
         """Return the communication thread of a mesh axis, started when first used."""
         if axis not in self._threads:
+            self._beside[axis].join_node()
             self._threads[axis] = _Thread(self._beside[axis])
             atexit.register(self._threads[axis].stop)  # before the ranks part
         return self._threads[axis]
@@ -166,7 +167,7 @@ class Exchange:
     overlap : {"auto", "on", "off"}, optional
         Default: the environment's ``UNIFLEXFLOW_OVERLAP``, or "auto".
     rounded : bool
-        Whether large float32 sums are sent as bfloat16.
+        Whether large float32 sums that only updates need are sent as bfloat16.
 
     Attributes
     ----------
@@ -208,17 +209,21 @@ class Exchange:
         elif node.op is ALLREDUCE_START:
             if self.overlap:
                 thread = self.channels.thread(node.attrs["axis"].name)
-                self._under_way[node.id] = thread.start(inputs, node.scope, self.rounded), inputs
+                done = thread.start(inputs, node.scope, self._rounded(node))
+                self._under_way[node.id] = done, inputs
         elif node.op is ALLREDUCE_WAIT:
             self._wait(node, inputs[1:], outputs)
         else:
             raise TypeError(f"collectives: {node!r} does not communicate.")
 
+    def _rounded(self, node: Node) -> Sequence[bool]:
+        return node.attrs.get("updates", ()) if self.rounded else ()
+
     def _wait(self, node: Node, inputs: Arrays, outputs: Arrays) -> None:
         job = self._under_way.pop(node.inputs[0].node.id, None)
         if job is None:
             comm = self.channels.axes[node.attrs["axis"].name]
-            allreduce(inputs, outputs, comm, node.scope, self.rounded)
+            allreduce(inputs, outputs, comm, node.scope, self._rounded(node))
             return
         done, summed = job
         error = done.get()
