@@ -139,7 +139,8 @@ class Step:
         if _executor_name() == "reference":
             self._run = self._run_reference
             return
-        self.plan = build(graph, LOWERINGS, COLLECTIVES)
+        in_node = self._exchange is not None and self._exchange.channels.in_node
+        self.plan = build(graph, LOWERINGS, COLLECTIVES, exchange=in_node)
         self.constant_bytes = sum(v.spec.nbytes for v in self.plan.constants)
         _debug("plan", traced.name, lambda: str(self.plan))
         self.executor = Executor(

@@ -105,7 +105,7 @@ static inline int uff_node_wait(const uff_node_record *records, int size, uint64
 
 UFF_NODE_SUM(float)
 UFF_NODE_SUM(double)
-UFF_NODE_SUM(int32_t)
-UFF_NODE_SUM(int64_t)
+UFF_NODE_SUM(uint32_t) /* integers wrap around, signed ones too */
+UFF_NODE_SUM(uint64_t)
 
 #endif

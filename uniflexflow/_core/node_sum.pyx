@@ -7,7 +7,7 @@ copied to a slot of the rank's record, and every rank adds up all slots. Nothing
 
 cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int32_t, int64_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -29,12 +29,12 @@ cdef extern from "node_sum.h" nogil:
     int uff_node_wait(const Record *records, int size, uint64_t meeting, double patience)
     void uff_node_sum_float(float **x, int size, int64_t low, int64_t high)
     void uff_node_sum_double(double **x, int size, int64_t low, int64_t high)
-    void uff_node_sum_int32_t(int32_t **x, int size, int64_t low, int64_t high)
-    void uff_node_sum_int64_t(int64_t **x, int size, int64_t low, int64_t high)
+    void uff_node_sum_uint32_t(uint32_t **x, int size, int64_t low, int64_t high)
+    void uff_node_sum_uint64_t(uint64_t **x, int size, int64_t low, int64_t high)
     void uff_node_add_up_float(float *out, float **x, int size, int64_t low, int64_t n)
     void uff_node_add_up_double(double *out, double **x, int size, int64_t low, int64_t n)
-    void uff_node_add_up_int32_t(int32_t *out, int32_t **x, int size, int64_t low, int64_t n)
-    void uff_node_add_up_int64_t(int64_t *out, int64_t **x, int size, int64_t low, int64_t n)
+    void uff_node_add_up_uint32_t(uint32_t *out, uint32_t **x, int size, int64_t low, int64_t n)
+    void uff_node_add_up_uint64_t(uint64_t *out, uint64_t **x, int size, int64_t low, int64_t n)
 
 
 MAX_TENSORS = UFF_NODE_TENSORS
@@ -53,9 +53,9 @@ cdef void sum_all(int kind, char **x, int size, int64_t low, int64_t high) noexc
     elif kind == cnp.NPY_FLOAT64:
         uff_node_sum_double(<double **>x, size, low, high)
     elif kind == cnp.NPY_INT32:
-        uff_node_sum_int32_t(<int32_t **>x, size, low, high)
+        uff_node_sum_uint32_t(<uint32_t **>x, size, low, high)
     else:
-        uff_node_sum_int64_t(<int64_t **>x, size, low, high)
+        uff_node_sum_uint64_t(<uint64_t **>x, size, low, high)
 
 
 cdef void add_up(int kind, void *out, char **x, int size, int64_t n) noexcept nogil:
@@ -65,9 +65,9 @@ cdef void add_up(int kind, void *out, char **x, int size, int64_t n) noexcept no
     elif kind == cnp.NPY_FLOAT64:
         uff_node_add_up_double(<double *>out, <double **>x, size, 0, n)
     elif kind == cnp.NPY_INT32:
-        uff_node_add_up_int32_t(<int32_t *>out, <int32_t **>x, size, 0, n)
+        uff_node_add_up_uint32_t(<uint32_t *>out, <uint32_t **>x, size, 0, n)
     else:
-        uff_node_add_up_int64_t(<int64_t *>out, <int64_t **>x, size, 0, n)
+        uff_node_add_up_uint64_t(<uint64_t *>out, <uint64_t **>x, size, 0, n)
 
 
 cdef class Records:

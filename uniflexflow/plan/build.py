@@ -44,8 +44,15 @@ def _same_bytes(node: Node) -> int | None:
 class _Builder:
     """State while one plan is built; ``build`` is the only entrance."""
 
-    def __init__(self, graph: Graph, lowerings: Lowerings, collectives: Collection[OpDef]):
+    def __init__(
+        self,
+        graph: Graph,
+        lowerings: Lowerings,
+        collectives: Collection[OpDef],
+        exchange: bool,
+    ):
         self.graph = graph
+        self.exchange = exchange
         self.lowerings = lowerings
         self.collectives = collectives
         self.root: dict[Value, tuple[Value, int]] = {}  # value -> (owner of bytes, offset)
@@ -159,7 +166,7 @@ class _Builder:
         exchanged = {
             self.root[value][0]
             for node, _ in self.schedule
-            if node.op.name == "allreduce_start"
+            if self.exchange and node.op.name == "allreduce_start"
             for value in node.inputs
         }
         for i, (node, call) in enumerate(self.schedule):
@@ -238,7 +245,12 @@ class _Builder:
         )
 
 
-def build(graph: Graph, lowerings: Lowerings, collectives: Collection[OpDef] = ()) -> Plan:
+def build(
+    graph: Graph,
+    lowerings: Lowerings,
+    collectives: Collection[OpDef] = (),
+    exchange: bool = False,
+) -> Plan:
     """Make the plan of a graph.
 
     Parameters
@@ -249,10 +261,12 @@ def build(graph: Graph, lowerings: Lowerings, collectives: Collection[OpDef] = (
         Name of a primitive -> ``lower(node) -> KernelCall``.
     collectives : collection of OpDef
         Operations that only talk between ranks: instructions without a kernel.
+    exchange : bool
+        Whether what ranks sum gets a space of its own, whose memory they share.
 
     Raises
     ------
     NotImplementedError
         If an operation has no native kernel; names it and its layer.
     """
-    return _Builder(graph, lowerings, collectives).build()
+    return _Builder(graph, lowerings, collectives, exchange).build()

@@ -12,7 +12,6 @@ from uniflexflow._core.executor import Program, copy
 from uniflexflow.ir import Node
 from uniflexflow.ops.variable import aligned_zeros
 from uniflexflow.plan import Instruction, Place, Plan
-from uniflexflow.runtime import node_memory
 from uniflexflow.runtime.node_memory import SharedMemory
 
 Collective = Callable[[Node, list[np.ndarray], list[np.ndarray]], None]
@@ -44,11 +43,8 @@ class Arena:
         """Return the address of at least ``nbytes`` that a node's ranks can share."""
         if self.exchange.nbytes < nbytes:
             self._region, self.exchange = None, np.empty(0, np.uint8)
-            if node_memory.AVAILABLE:
-                self._region = SharedMemory(nbytes)
-                self.exchange = self._region.array
-            else:
-                self.exchange = aligned_empty(nbytes)
+            self._region = SharedMemory(nbytes)
+            self.exchange = self._region.array
         return self.exchange.ctypes.data
 
     @property

@@ -23,9 +23,6 @@ from uniflexflow._core.node_sum import DTYPES, MAX_TENSORS, RECORD_BYTES, SLOT_B
 #: (process, number of the region in it, file descriptor in it, bytes)
 Address = tuple[int, int, int, int]
 
-#: Whether this system has memory files.
-AVAILABLE = hasattr(os, "memfd_create")
-
 _regions: weakref.WeakSet[SharedMemory] = weakref.WeakSet()
 _count = 0
 
@@ -83,7 +80,7 @@ def _map_of(address: Address, name: str | None = None) -> np.ndarray:
 def _region_with(array: np.ndarray) -> SharedMemory | None:
     """Return the region in which an array lies."""
     at = array.ctypes.data
-    for region in _regions:
+    for region in list(_regions):  # another thread may add one
         if 0 <= at - region.start < region.array.nbytes:
             return region
     return None
@@ -180,10 +177,10 @@ def join(rank: int, size: int, gather: Callable[[Any], list[Any]]) -> NodeSum | 
     if wanted not in ("on", "off"):
         raise ValueError(f"UNIFLEXFLOW_NODE_MEMORY: received {wanted!r}; expected 'on' or 'off'.")
     own: SharedMemory | None = None
-    if wanted == "on" and AVAILABLE:
+    if wanted == "on":
         try:
             own = SharedMemory(RECORD_BYTES * size if rank == 0 else 1)
-        except OSError:  # then this rank has nothing to show, and messages do the work
+        except (OSError, AttributeError):  # no memory files here: messages do the work
             own = None
     shown = gather(None if own is None else (own.address, own.name))
     arrays: list[np.ndarray] = []
