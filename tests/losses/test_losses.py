@@ -281,6 +281,14 @@ def test_a_label_that_is_no_class_shows(from_logits):
     np.testing.assert_array_equal(np.isnan(general), [True, True, False])
 
 
+def test_padding_without_weight_may_be_no_class():
+    y, y_pred = np.array([0, 1, -1, -1]), np.zeros((4, 4), "float32")
+    weight = np.array([1.0, 1.0, 0.0, 0.0], "float32")
+    loss = losses.SparseCategoricalCrossentropy(from_logits=True)
+    assert loss(y, y_pred, sample_weight=weight) == pytest.approx(np.log(4) / 2)
+    assert np.isnan(loss(y, y_pred, sample_weight=weight + 0.5))
+
+
 def test_padding_that_is_masked_may_be_no_class():
     loss = losses.SparseCategoricalCrossentropy(from_logits=True)
     y_true = np.array([[0, 1, -1], [2, -1, -1]])

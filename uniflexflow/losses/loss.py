@@ -109,6 +109,11 @@ def drop_masked(values: Any, mask: Any) -> Any:
     return ops.where(ops.cast(counts, "bool"), values, 0.0)
 
 
+def weigh(values: Any, weight: Any) -> Any:
+    """Return values times their weights; what weighs nothing is 0, even if it is NaN."""
+    return ops.where(ops.equal(weight, 0), 0.0, values * weight)
+
+
 def fit_weights(weight: Any, shape: tuple[int, ...]) -> Any:
     """Return weights that broadcast to values of a shape; one per sample goes by samples.
 
@@ -179,7 +184,7 @@ def reduce_weighted_values(
     if sample_weight is not None:
         values, sample_weight = squeeze_or_expand_to_same_rank(values, sample_weight)
         sample_weight = fit_weights(sample_weight, tuple(values.shape))
-        values = values * sample_weight
+        values = weigh(values, sample_weight)
     return reduce_values(values, sample_weight, reduction)
 
 

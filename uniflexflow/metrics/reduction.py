@@ -12,6 +12,7 @@ from uniflexflow.losses.loss import (
     divide_no_nan,
     drop_masked,
     squeeze_or_expand_to_same_rank,
+    weigh,
 )
 from uniflexflow.metrics.metric import STATE_DTYPE, Metric
 from uniflexflow.ops.mask import get_mask
@@ -36,7 +37,7 @@ def reduce_to_samplewise_values(
         if ndim > weight_ndim:
             values = reduce(values, axis=tuple(range(weight_ndim, ndim)))
         sample_weight = ops.broadcast_to(sample_weight, values.shape)
-        values = values * sample_weight
+        values = weigh(values, sample_weight)
         if weight_ndim > 1:
             sample_weight = reduce(sample_weight, axis=tuple(range(1, weight_ndim)))
     if len(values.shape) > 1:
