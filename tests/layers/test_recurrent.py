@@ -122,6 +122,20 @@ def test_whole_sequences_are_steps_one_after_another(kind, start, mask, options,
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
 
 
+def test_a_cell_with_a_first_state_of_its_own(x):
+    """Before the first step that counts the output is zero, the state what it began with."""
+
+    class Ones(layers.LSTMCell):
+        def get_initial_state(self, batch_size):
+            return [ops.ones((batch_size, 4)), ops.ones((batch_size, 4))]
+
+    mask = np.ones(x.shape[:2], bool)
+    mask[:, 0] = False
+    out = layers.RNN(Ones(4), return_sequences=True)(x, mask=mask)
+    np.testing.assert_array_equal(out[:, 0], 0)
+    assert (np.asarray(out[:, 1]) != 0).all()
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -290,8 +290,20 @@ def test_the_command_stores_and_forgets(folder, monkeypatch, capsys):
     __main__.main(["tune", "--forget"])
     assert list(folder.iterdir()) == []
     monkeypatch.setenv("UNIFLEXFLOW_TUNED", "off")
-    with pytest.raises(SystemExit, match="UNIFLEXFLOW_TUNED is 'off'"):
-        __main__.main(["tune"])
+    for option in ([], ["--forget"]):
+        with pytest.raises(SystemExit, match="UNIFLEXFLOW_TUNED is 'off'"):
+            __main__.main(["tune", *option])
+    with pytest.raises(SystemExit):
+        __main__.main(["tune", "--forget", "--dry-run"])
+
+
+def test_a_user_without_home_gets_computed_sizes(monkeypatch):
+    def no_home(self):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("UNIFLEXFLOW_TUNED", raising=False)
+    monkeypatch.setattr("pathlib.Path.expanduser", no_home)
+    assert stored.folder() is None and stored.path_of(HOST, KERNELS) is None
 
 
 # -- ranks, checkpoints --------------------------------------------------------------------

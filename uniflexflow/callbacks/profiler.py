@@ -104,10 +104,12 @@ class Profiler(Callback):
         comm, recorder = world(), self._recorder
         self.profile = Profile(recorder.steps, recorder.threads, comm.rank, comm.size, self._origin)
         if not recorder.steps:
-            print_line(
-                f"Profiler: training ended after {self.step} steps, before step {self.first}: "
-                "nothing was timed."
-            )
+            when = "before" if self.step < self.first else "and had resumed after"
+            if self.verbose:
+                print_line(
+                    f"Profiler: training ended after {self.step} steps, {when} step "
+                    f"{self.first if self.step < self.first else self.last}: nothing was timed."
+                )
             return
         if self.filename is not None:
             every = comm.gather_objects(self.profile.events())

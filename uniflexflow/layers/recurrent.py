@@ -162,7 +162,8 @@ class RNN(Layer):
             pattern = cell.recurrent_pattern(sequences.shape[0], training)
             if pattern is None and cell.can_run():
                 hs, states = cell.run(projected, list(states), mask, self.go_backwards)
-                zeros = fresh and self.states is None
+                usual = type(cell).get_initial_state is _Cell.get_initial_state
+                zeros = fresh and self.states is None and usual
                 return self._outputs_of_run(hs, states[0], mask, zeros), states
 
         def step(x: Any, states: Any) -> tuple[Any, Any]:

@@ -18,8 +18,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command")
     command = commands.add_parser("tune", help="measure block sizes here and store them")
     command.add_argument("--quick", action="store_true", help="fewer shapes and rounds")
-    command.add_argument("--dry-run", action="store_true", help="store nothing")
-    command.add_argument("--forget", action="store_true", help="remove what is stored")
+    either = command.add_mutually_exclusive_group()
+    either.add_argument("--dry-run", action="store_true", help="store nothing")
+    either.add_argument("--forget", action="store_true", help="remove what is stored")
     args = parser.parse_args(argv)
     if args.command == "tune":
         _tune(args)
@@ -36,7 +37,8 @@ def _tune(args: argparse.Namespace) -> None:
     path = stored.path_of(host(), kernels)
     if path is None and not args.dry_run:
         raise SystemExit(
-            "tune: UNIFLEXFLOW_TUNED is 'off'; expected a folder. Unset it, or use --dry-run."
+            "tune: there is no folder for the sizes: UNIFLEXFLOW_TUNED is 'off', or this user has "
+            "no home. Set UNIFLEXFLOW_TUNED to a folder, or use --dry-run."
         )
     if args.forget:
         path.unlink(missing_ok=True)

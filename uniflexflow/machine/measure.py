@@ -17,6 +17,7 @@ from uniflexflow.machine.detect import host
 
 #: Several times the last-level cache of one core, and no less than this.
 _LEAST_BYTES = 32 << 20
+_MOST_BYTES = 512 << 20  # all threads' arrays of one kind together
 _ROUNDS = 7
 
 
@@ -32,7 +33,7 @@ def copy_bandwidth(threads: int = 1) -> float:
 
     The arrays are larger than the caches. Half of the bytes are read, half are written.
     """
-    nbytes = max(_LEAST_BYTES, 4 * host().l3_bytes)
+    nbytes = max(_LEAST_BYTES, min(4 * host().l3_bytes, _MOST_BYTES // threads))
     pairs = [(np.ones(nbytes, np.uint8), np.ones(nbytes, np.uint8)) for _ in range(threads)]
     gate = threading.Barrier(threads + 1)
 

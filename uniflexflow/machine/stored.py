@@ -34,11 +34,18 @@ Sizes = dict[str, Any]  # name in GEMM -> (KC, MC, NC), name in CONVOLUTION -> i
 
 
 def folder() -> Path | None:
-    """Return where the files are: ``UNIFLEXFLOW_TUNED``; None if that is ``off``."""
+    """Return where the files are: ``UNIFLEXFLOW_TUNED``, or in the user's home.
+
+    None if that is ``off``, or if there is no home: batch jobs and containers may run under
+    a number that is no user's.
+    """
     text = os.environ.get("UNIFLEXFLOW_TUNED", "")
     if text == "off":
         return None
-    return Path(text or "~/.uniflexflow/tuned").expanduser()
+    try:
+        return Path(text or "~/.uniflexflow/tuned").expanduser()
+    except RuntimeError:
+        return None
 
 
 def key_of(machine: Machine, kernels: str) -> dict[str, Any]:
