@@ -13,7 +13,11 @@ from uniflexflow._core.core cimport (
     uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_spawn_together, uff_sync,
     uff_take, uff_team,
 )
-from uniflexflow._core.dispatch cimport kernels, uff_kernels
+from uniflexflow._core.dispatch cimport kernels
+from uniflexflow._core.gemm_tile cimport (
+    UFF_A_COLUMNS, UFF_A_PACKED, UFF_A_ROWS, UFF_ACT_NONE, UFF_ACT_RELU, uff_gemm, uff_gemm_block,
+    uff_gemm_cut, uff_gemm_kernels, uff_gemm_row, uff_gemm_type,
+)
 
 import math
 
@@ -21,50 +25,6 @@ from uniflexflow._core import dispatch
 from uniflexflow.machine import host
 from uniflexflow.machine.blocks import gemm_blocks
 from uniflexflow.plan.kernel_call import KernelCall
-
-
-cdef extern from "tile/gemm.h" nogil:
-    enum: UFF_A_ROWS, UFF_A_COLUMNS, UFF_A_PACKED, UFF_ACT_NONE, UFF_ACT_RELU
-
-    ctypedef struct uff_gemm_block:
-        int64_t m, n, k
-        const void *a
-        int64_t lda
-        int a_form
-        const void *b
-        int64_t ldb
-        int b_packed
-        void *c
-        int64_t ldc
-        int accumulate
-        const void *bias
-        int act
-
-    ctypedef struct uff_gemm_row:
-        int64_t n, k
-        const void *x
-        const void *matrix
-        int64_t ld
-        int transposed
-        void *y
-        const void *bias
-        int64_t bias_step
-        int act
-
-    ctypedef struct uff_gemm_type:
-        int mr, nr
-        void (*block)(const uff_gemm_block *) noexcept nogil
-        void (*row)(const uff_gemm_row *) noexcept nogil
-        void (*pack_a)(int64_t m, int64_t k, const void *a, int64_t lda, int form,
-                       void *out) noexcept nogil
-        void (*pack_b)(int64_t n, int64_t k, const void *b, int64_t ldb, int transposed,
-                       void *out) noexcept nogil
-
-    ctypedef struct uff_gemm_kernels:
-        uff_gemm_type f32, f64
-
-    const uff_gemm_kernels *uff_gemm(const uff_kernels *) noexcept
-    int64_t uff_gemm_cut(int64_t m, int64_t panels, int64_t t) noexcept
 
 
 cdef struct Product:  # what all cores of one instruction know
