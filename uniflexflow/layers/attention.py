@@ -11,6 +11,7 @@ from uniflexflow import activations, constraints, initializers, ops, random, reg
 from uniflexflow.layers.base import Layer
 from uniflexflow.layers.core import positive
 from uniflexflow.ops.attention import attention_weights, weighted_values
+from uniflexflow.ops.attention_rules import hidden_score
 from uniflexflow.ops.mask import set_mask
 
 
@@ -428,7 +429,7 @@ class Attention(Layer):
             triangle = np.tri(*scores.shape[-2:], dtype=bool)
             allowed = triangle if allowed is None else ops.logical_and(allowed, triangle)
         if allowed is not None:
-            scores = ops.where(allowed, scores, float(np.finfo(scores.dtype).min) / 2)
+            scores = ops.where(allowed, scores, hidden_score(scores.dtype))
         weights = ops.softmax(scores, axis=-1)
         if dropped:
             weights = random.dropout(weights, self.dropout, None, self.seed_generator)

@@ -17,11 +17,7 @@ from uniflexflow.ops.registry import OPS
 from uniflexflow.passes.fuse_reductions import fuse_reductions
 from uniflexflow.passes.fuse_rows import fuse_rows
 from uniflexflow.passes.inline import inline
-
-# A program longer than this gains nothing more from being one pass over memory, and its
-# registers would not stay in the first-level cache.
-MAX_STEPS = 48
-MAX_INPUTS = 24
+from uniflexflow.passes.pieces import MAX_INPUTS, MAX_STEPS
 
 # -- epilogues ---------------------------------------------------------------------
 

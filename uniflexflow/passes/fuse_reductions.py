@@ -12,12 +12,18 @@ from collections import defaultdict
 
 from uniflexflow.ir import Graph, Node, Value
 from uniflexflow.ir.rewrite import clone
-from uniflexflow.passes.pieces import Piece, assemble, is_full, piece_of, write_down
+from uniflexflow.passes.pieces import (
+    MAX_INPUTS,
+    MAX_STEPS,
+    Piece,
+    assemble,
+    is_full,
+    piece_of,
+    write_down,
+)
 
 # Every result has a tile of its own in the L1 cache.
 MAX_RESULTS = 8
-MAX_STEPS = 48
-MAX_INPUTS = 24
 
 
 class _Group:

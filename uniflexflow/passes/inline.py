@@ -16,6 +16,8 @@ from collections.abc import Sequence
 
 from uniflexflow.ir import Graph, Node, Value, rewrite
 from uniflexflow.passes.pieces import (
+    MAX_INPUTS,
+    MAX_STEPS,
     Piece,
     Program,
     Step,
@@ -24,10 +26,6 @@ from uniflexflow.passes.pieces import (
     pieces_of,
     write_down,
 )
-
-# As in fuse.py: what a program may have.
-MAX_STEPS = 48
-MAX_INPUTS = 24
 
 # Costs per element, in units of one cheap step on a tile in the L1 cache (about 0.1 ns): a
 # byte from memory, and one where the tensor is small enough to be in a core's L2 cache. A byte

@@ -17,6 +17,11 @@ from uniflexflow.ops.registry import OPS
 #: Reductions that can do elementwise work before them; see ``ops.chain``.
 KINDS = ("sum", "max")
 
+# A program longer than this gains nothing more from being one pass over memory, and its
+# registers would not stay in the first-level cache.
+MAX_STEPS = 48
+MAX_INPUTS = 24
+
 
 @dataclass(eq=False, slots=True)
 class Step:
