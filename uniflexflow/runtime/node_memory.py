@@ -125,17 +125,21 @@ class NodeSum:
         if inputs[0].dtype not in DTYPES:
             return False
         large = [i for i, x in enumerate(inputs) if x.nbytes >= pack_below]
-        if large and _region_with(inputs[large[0]]) is None:
-            return False
-        for start in range(0, len(large), MAX_TENSORS):
-            some = large[start : start + MAX_TENSORS]
-            self._sum_in_place([inputs[i] for i in some], [outputs[i] for i in some])
+        if large:
+            region = _region_with(inputs[large[0]])  # of all: they are of one plan
+            if region is None:
+                return False
+            for start in range(0, len(large), MAX_TENSORS):
+                some = large[start : start + MAX_TENSORS]
+                self._sum_in_place(region, [inputs[i] for i in some], [outputs[i] for i in some])
         if len(large) < len(inputs):
             self._sum_copies(inputs, outputs, pack_below)
         return True
 
-    def _sum_in_place(self, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> None:
-        region, records = _region_with(inputs[0]), self.records
+    def _sum_in_place(
+        self, region: SharedMemory, inputs: list[np.ndarray], outputs: list[np.ndarray]
+    ) -> None:
+        records = self.records
         records.publish(region.address, region.start, inputs)
         records.meet()
         peers = region.peers.get(self)
