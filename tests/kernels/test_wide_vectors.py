@@ -30,14 +30,12 @@ FAMILIES = (
     "window",
 )
 
+HAS_AVX512 = "v4" in dispatch.available()
+CAN_BUILD = "v3" in dispatch.available() and shutil.which("gcc") is not None
+
 pytestmark = [
-    pytest.mark.skipif(
-        "v4" in dispatch.available(), reason="AVX-512 itself is tested on this machine"
-    ),
-    pytest.mark.skipif(
-        "v3" not in dispatch.available() or shutil.which("gcc") is None,
-        reason="needs AVX2 and gcc",
-    ),
+    pytest.mark.skipif(HAS_AVX512, reason="AVX-512 itself is tested on this machine"),
+    pytest.mark.skipif(not CAN_BUILD, reason="needs AVX2 and gcc"),
 ]
 
 
