@@ -7,46 +7,23 @@ is one product of gathered operands (``tile/convolution.h``) for each panel of f
 """
 
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy, memset
 
+from uniflexflow._core.convolution_tile cimport (
+    Block, copy_block, lanes, padded, place_pixels, uff_convolution, uff_convolution_kernels,
+    uff_gathered_product,
+)
 from uniflexflow._core.core cimport (
     uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_take,
     uff_team,
 )
-from uniflexflow._core.dispatch cimport kernels, uff_kernels
-from uniflexflow._core.window cimport Window, add_parts, even, parts
+from uniflexflow._core.dispatch cimport kernels
+from uniflexflow._core.window cimport Window, even, parts
 
-from uniflexflow._core import convolution_plan, depthwise
+from uniflexflow._core import convolution_gradient, convolution_plan, depthwise
 from uniflexflow.plan.kernel_call import KernelCall
 
 
-cdef extern from "tile/convolution.h" nogil:
-    ctypedef struct uff_gathered_product:
-        int64_t m, n, k
-        const void *a
-        const int64_t *rows
-        const int32_t *cols
-        const void *b
-        int64_t b_step, b_panel
-        void *c
-        const int64_t *places
-        const void *bias
-        int accumulate, relu
-
-    ctypedef struct uff_convolution_kernels:
-        int lanes_f32, lanes_f64
-        void (*product_f32)(const uff_gathered_product *) noexcept nogil
-        void (*product_f64)(const uff_gathered_product *) noexcept nogil
-        void (*pack_f32)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
-        void (*pack_f64)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
-        void (*gather_f32)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
-        void (*gather_f64)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
-
-    const uff_convolution_kernels *uff_convolution(const uff_kernels *k) noexcept
-
-
 cdef enum:
-    UFF_LINE = 64            # bytes in a cache line
     WIDE_PIXEL = 512         # bytes of a pixel from which a tile keeps pixels apart
     MAX_PIXELS = 512         # results in one tile
     MAX_TILE = 160 * 1024    # bytes of a tile's input; less if the scratchpad is smaller
@@ -279,23 +256,6 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
     self.scratch_used = start
 
 
-cdef void place_pixels(int64_t *rows, int64_t *places, int64_t images, int64_t num_rows,
-                       int64_t columns, int64_t image_step, int64_t row_step, int64_t column_step,
-                       int64_t y_image, int64_t y_row, int64_t y_column) noexcept nogil:
-    """Where each result's window begins in the tile, and where the result is written."""
-    cdef int64_t n, r, _, i = 0, at, to
-    for n in range(images):
-        for r in range(num_rows):
-            at = n * image_step + r * row_step
-            to = n * y_image + r * y_row
-            for _ in range(columns):
-                rows[i] = at
-                places[i] = to
-                at += column_step
-                to += y_column
-                i += 1
-
-
 cdef void place_taps(int32_t *cols, int64_t kh, int64_t kw, int64_t length, int64_t row_step,
                      int64_t column_step) noexcept nogil:
     """Where each tap's channels are, from the window's beginning."""
@@ -307,246 +267,13 @@ cdef void place_taps(int32_t *cols, int64_t kh, int64_t kw, int64_t length, int6
                 k += 1
 
 
-cdef inline int64_t padded(int64_t length, int64_t size, int64_t least) noexcept nogil:
-    """The distance of pixels in a tile, in elements.
-
-    Pixels an even number of cache lines apart would meet in few of the cache's sets; from
-    ``least`` bytes on they get one line more.
-    """
-    cdef int64_t nbytes = length * size
-    if nbytes >= least and nbytes % (2 * UFF_LINE) == 0:
-        return length + UFF_LINE // size
-    return length
-
-
-# A block of images in scratchpad: every row_step-th row and column_step-th column.
-cdef struct Block:
-    int64_t n0, images, row0, high, row_step, column0, wide, column_step
-
-
-cdef void copy_block(const char *x, int64_t size, int64_t height, int64_t width, int64_t channels,
-                     const Block *b, int64_t length, int64_t pitch, char *tile) noexcept nogil:
-    """Copy a block, ``length`` elements of each pixel, ``pitch`` apart; outside is 0."""
-    cdef int64_t n, r, _, row, nbytes = length * size, step = b.column_step
-    cdef int64_t before = min(parts(-b.column0, step), b.wide) if b.column0 < 0 else 0
-    cdef int64_t end = min(parts(width - b.column0, step), b.wide) if b.column0 < width else 0
-    cdef bint joined = length == channels and step == 1 and pitch == length
-    cdef const char *src
-    for n in range(b.n0, b.n0 + b.images):
-        for r in range(b.high):
-            row = b.row0 + r * b.row_step
-            if row < 0 or row >= height or before >= end:
-                memset(tile, 0, b.wide * pitch * size)
-                tile += b.wide * pitch * size
-                continue
-            memset(tile, 0, before * pitch * size)
-            tile += before * pitch * size
-            src = x + ((n * height + row) * width + b.column0 + before * step) * channels * size
-            if joined:
-                memcpy(tile, src, (end - before) * nbytes)
-                tile += (end - before) * nbytes
-            else:
-                for _ in range(before, end):
-                    memcpy(tile, src, nbytes)
-                    tile += pitch * size
-                    src += step * channels * size
-            memset(tile, 0, (b.wide - end) * pitch * size)
-            tile += (b.wide - end) * pitch * size
-
-
-# -- the weight gradient -----------------------------------------------------------
-
-# The numbers of ``convolution_plan.contraction``, in its order.
-cdef struct Contraction:
-    int64_t cores, size, lanes, n, height, width, groups, channels, filters, oh, ow
-    int64_t kh, kw, sh, sw, dh, dw, top, left
-    int64_t cut, filter_cut, images, rows, columns, tiles, parts, total
-    int64_t keep_sums  # in scratchpad until a part is done
-
-
-cdef struct Sum:
-    const Contraction *shape
-    const char *x
-    const char *g
-    char *out
-    char *partial
-
-
-cdef void contract(const uff_instruction *ins, const uff_team *team) noexcept nogil:
-    cdef Sum job
-    job.shape = <const Contraction *>ins.ints
-    job.out = <char *>uff_arg(ins, 0)
-    job.x = <const char *>uff_arg(ins, 1)
-    job.g = <const char *>uff_arg(ins, 2)
-    job.partial = <char *>uff_arg(ins, 3) if job.shape.parts > 1 else job.out
-    if job.shape.tiles == 0:
-        memset(job.out, 0, job.shape.total * job.shape.size)
-        return
-    uff_spawn_together(
-        team, min(job.shape.cores, <int64_t>team.num_cores), contract_core, &job)
-
-
-cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
-    cdef const Sum *job = <const Sum *>arg
-    cdef const Contraction *s = job.shape
-    cdef int64_t cuts = parts(s.channels, s.cut), filter_cuts = parts(s.filters, s.filter_cut)
-    cdef int64_t lo, hi, unit, rest, part, group, c0, f0
-    cdef size_t start = self.scratch_used
-    uff_share(self, s.parts * s.groups * cuts * filter_cuts, &lo, &hi)
-    for unit in range(lo, hi):
-        f0 = unit % filter_cuts * s.filter_cut
-        rest = unit // filter_cuts
-        c0 = rest % cuts * s.cut
-        rest //= cuts
-        group = rest % s.groups
-        part = rest // s.groups
-        contract_block(self, job, part, group, c0, f0)
-        self.scratch_used = start
-    if s.parts > 1:
-        uff_sync(self)
-        uff_share(self, s.total, &lo, &hi)
-        if s.size == 4:
-            add_parts[float](<float *>job.out, <const float *>job.partial, s.parts, s.total, lo, hi)
-        else:
-            add_parts[double](<double *>job.out, <const double *>job.partial, s.parts, s.total, lo,
-                              hi)
-
-
-cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t group, int64_t c0,
-                         int64_t f0) noexcept nogil:
-    """Sum one part's pixels into the block of some channels and filters, tile after tile."""
-    cdef const Contraction *s = job.shape
-    cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
-    cdef int64_t length = min(s.cut, s.channels - c0), filters = min(s.filter_cut, s.filters - f0)
-    cdef int64_t all_filters = s.groups * s.filters, taps = s.kh * s.kw
-    cdef int64_t pitch = s.groups * s.channels
-    cdef int64_t span_h = (s.kh - 1) * s.dh + 1, span_w = (s.kw - 1) * s.dw + 1
-    cdef int64_t most = s.images * s.rows * s.columns, panels = parts(filters, s.lanes)
-    cdef int64_t sh = s.sh if s.kh > 1 else 1, sw = s.sw if s.kw > 1 else 1
-    cdef int64_t *rows = <int64_t *>uff_take(self, 2 * taps * length * sizeof(int64_t))
-    cdef int64_t *places = rows + taps * length
-    cdef int64_t *pixels = <int64_t *>uff_take(self, 2 * most * sizeof(int64_t))
-    cdef int64_t *sources = pixels + most
-    cdef int32_t *cols = <int32_t *>uff_take(self, most * sizeof(int32_t))
-    # narrow pixels without a border stay where they are
-    cdef bint in_place = (s.top <= 0 and s.left <= 0 and length == pitch
-                          and length * s.size < UFF_LINE
-                          and (s.oh - 1) * s.sh + span_h - s.top <= s.height
-                          and (s.ow - 1) * s.sw + span_w - s.left <= s.width)
-    # rows of g that are whole panels can be read where they are; worth it for few products
-    cdef bint g_in_place = filters % s.lanes == 0 and taps * length <= 64 and s.columns == s.ow
-    cdef char *buffer = NULL
-    cdef char *packed = NULL
-    cdef char *sums = NULL
-    cdef char *out = job.partial + s.size * (
-        part * s.total + c0 * all_filters + group * s.filters + f0)
-    cdef int64_t across_columns = parts(s.ow, s.columns), across_rows = parts(s.oh, s.rows)
-    cdef int64_t t, n0, r0, col0, images, num_rows, columns, high, wide, step, i, j, c, k
-    cdef int64_t was_images = -1, was_rows = -1, was_columns = -1
-    cdef int64_t first = s.tiles * part // s.parts, last = s.tiles * (part + 1) // s.parts
-    cdef const char *g
-    cdef Block block
-    cdef uff_gathered_product p
-    step = padded(length, s.size, 2 * UFF_LINE)
-    if not in_place:
-        buffer = <char *>uff_take(self, step * s.size * s.images * ((s.rows - 1) * sh + span_h)
-                                  * ((s.columns - 1) * sw + span_w))
-    if not g_in_place:
-        packed = <char *>uff_take(self, most * panels * s.lanes * s.size)
-    if s.keep_sums:
-        sums = <char *>uff_take(self, taps * length * filters * s.size)
-    block.row_step = s.sh // sh
-    block.column_step = s.sw // sw
-    p.m = taps * length
-    p.n = filters
-    p.rows = rows
-    p.cols = cols
-    p.places = places
-    p.bias = NULL
-    p.relu = 0
-    p.c = sums if s.keep_sums else out
-    k = 0
-    for i in range(taps):
-        for c in range(length):
-            places[k] = k * filters if s.keep_sums else (i * s.channels + c) * all_filters
-            k += 1
-    for t in range(first, last):
-        col0 = t % across_columns * s.columns
-        r0 = t // across_columns % across_rows * s.rows
-        n0 = t // (across_columns * across_rows) * s.images
-        images = min(s.images, s.n - n0)
-        num_rows = min(s.rows, s.oh - r0)
-        columns = min(s.columns, s.ow - col0)
-        p.k = images * num_rows * columns
-        if in_place:
-            high, wide, step = s.height, s.width, pitch
-            sh, sw = s.sh, s.sw
-            p.a = job.x + s.size * (
-                ((n0 * s.height + r0 * s.sh - s.top) * s.width + col0 * s.sw - s.left) * pitch
-                + group * s.channels + c0)
-        else:
-            block.n0, block.images = n0, images
-            block.row0, block.column0 = r0 * s.sh - s.top, col0 * s.sw - s.left
-            block.high = high = (num_rows - 1) * sh + span_h
-            block.wide = wide = (columns - 1) * sw + span_w
-            copy_block(job.x + s.size * (group * s.channels + c0), s.size, s.height, s.width,
-                       pitch, &block, length, step, buffer)
-            p.a = buffer
-        if images != was_images or num_rows != was_rows or columns != was_columns:
-            place_pixels(pixels, sources, images, num_rows, columns, high * wide * step,
-                         sh * wide * step, sw * step, s.oh * s.ow * all_filters,
-                         s.ow * all_filters, all_filters)
-            for k in range(p.k):
-                cols[k] = <int32_t>pixels[k]
-            k = 0
-            for i in range(s.kh):
-                for j in range(s.kw):
-                    for c in range(length):
-                        rows[k] = (i * s.dh * wide + j * s.dw) * step + c
-                        k += 1
-            was_images, was_rows, was_columns = images, num_rows, columns
-        g = job.g + s.size * (((n0 * s.oh + r0) * s.ow + col0) * all_filters + group * s.filters
-                              + f0)
-        if g_in_place:
-            p.b = g
-            p.b_step = all_filters
-            p.b_panel = s.lanes
-        else:
-            if s.size == 4:
-                tile.gather_f32(p.k, filters, g, sources, packed)
-            else:
-                tile.gather_f64(p.k, filters, g, sources, packed)
-            p.b = packed
-            p.b_step = s.lanes
-            p.b_panel = p.k * s.lanes
-        p.accumulate = t > first
-        if s.size == 4:
-            tile.product_f32(&p)
-        else:
-            tile.product_f64(&p)
-    if s.keep_sums:
-        for i in range(taps):
-            for c in range(length):
-                memcpy(out + (i * s.channels + c) * all_filters * s.size,
-                       sums + (i * length + c) * filters * s.size, filters * s.size)
-
-
 # -- lowerings ---------------------------------------------------------------------
-
-
-def _lanes(itemsize):
-    cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
-    return tile.lanes_f32 if itemsize == 4 else tile.lanes_f64
-
-
-def _is_depthwise(groups, channels):
-    return groups > 1 and channels == groups
 
 
 def _forward(node, bias, relu):
     x, k, y = node.inputs[0].spec, node.inputs[1].spec, node.outputs[0].spec
     a = node.attrs
-    if _is_depthwise(a["groups"], x.shape[3]):
+    if convolution_plan.is_depthwise(a["groups"], x.shape[3]):
         return depthwise.lower_forward(node, bias, relu)
     (kh, kw, channels, filters), groups = k.shape, a["groups"]
     _, oh, ow, _ = y.shape
@@ -557,7 +284,7 @@ def _forward(node, bias, relu):
     steps = (kw * channels * filters, channels * filters, filters, 1, filters // groups)
     ints, workspace, flops = convolution_plan.correlation(
         x.shape, groups, channels, filters // groups, [window], steps, oh * ow * filters,
-        x.itemsize, _lanes(x.itemsize), bias, relu)
+        x.itemsize, lanes(x.itemsize), bias, relu)
     return KernelCall(f"{node.op.name}_{x.dtype}", <size_t>&correlate, ints, workspace=workspace,
                       flops=flops)
 
@@ -569,7 +296,7 @@ def lower_conv2d_bias(node):
 def lower_data_gradient(node):
     g, k, x = node.inputs[0].spec, node.inputs[1].spec, node.outputs[0].spec
     groups = node.attrs["groups"]
-    if _is_depthwise(groups, x.shape[3]):
+    if convolution_plan.is_depthwise(groups, x.shape[3]):
         return depthwise.lower_data_gradient(node)
     _, kw, channels, filters = k.shape
     windows = list(convolution_plan.phases(node.attrs, x.shape, k.shape))
@@ -577,17 +304,8 @@ def lower_data_gradient(node):
     steps = (kw * channels * filters, channels * filters, 1, filters, filters // groups)
     ints, workspace, flops = convolution_plan.correlation(
         g.shape, groups, filters // groups, channels, windows, steps,
-        x.shape[1] * x.shape[2] * x.shape[3], x.itemsize, _lanes(x.itemsize))
+        x.shape[1] * x.shape[2] * x.shape[3], x.itemsize, lanes(x.itemsize))
     return KernelCall(f"{node.op.name}_{x.dtype}", <size_t>&correlate, ints, workspace=workspace,
-                      flops=flops)
-
-
-def lower_weight_gradient(node):
-    x = node.inputs[0].spec
-    if _is_depthwise(node.attrs["groups"], x.shape[3]):
-        return depthwise.lower_weight_gradient(node)
-    ints, workspace, flops = convolution_plan.contraction(node, _lanes(x.itemsize))
-    return KernelCall(f"{node.op.name}_{x.dtype}", <size_t>&contract, ints, workspace=workspace,
                       flops=flops)
 
 
@@ -595,5 +313,5 @@ LOWERINGS = {
     "conv2d": lambda node: _forward(node, False, False),
     "conv2d_bias": lower_conv2d_bias,
     "conv2d_data_gradient": lower_data_gradient,
-    "conv2d_weight_gradient": lower_weight_gradient,
+    "conv2d_weight_gradient": convolution_gradient.lower,
 }

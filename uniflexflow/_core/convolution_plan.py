@@ -36,6 +36,11 @@ def blocks_in_use() -> ConvolutionBlocks:
     return convolution_blocks(host(), dispatch.selected())
 
 
+def is_depthwise(groups: int, channels: int) -> bool:
+    """Whether each channel is a group of its own: ``depthwise.pyx`` has these."""
+    return groups > 1 and channels == groups
+
+
 class Window(NamedTuple):
     """One window sliding over an image; one phase of a data gradient."""
 

@@ -1,0 +1,109 @@
+"""Products of gathered operands, and the tiles of images that they read: what the forward
+pass, the data gradient and the weight gradient share."""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
+
+from uniflexflow._core.dispatch cimport kernels, uff_kernels
+from uniflexflow._core.window cimport parts
+
+
+cdef extern from "tile/convolution.h" nogil:
+    ctypedef struct uff_gathered_product:
+        int64_t m, n, k
+        const void *a
+        const int64_t *rows
+        const int32_t *cols
+        const void *b
+        int64_t b_step, b_panel
+        void *c
+        const int64_t *places
+        const void *bias
+        int accumulate, relu
+
+    ctypedef struct uff_convolution_kernels:
+        int lanes_f32, lanes_f64
+        void (*product_f32)(const uff_gathered_product *) noexcept nogil
+        void (*product_f64)(const uff_gathered_product *) noexcept nogil
+        void (*pack_f32)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
+        void (*pack_f64)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
+        void (*gather_f32)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
+        void (*gather_f64)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
+
+    const uff_convolution_kernels *uff_convolution(const uff_kernels *k) noexcept
+
+
+cdef enum:
+    UFF_LINE = 64  # bytes in a cache line
+
+
+cdef inline void place_pixels(int64_t *rows, int64_t *places, int64_t images, int64_t num_rows,
+                              int64_t columns, int64_t image_step, int64_t row_step,
+                              int64_t column_step, int64_t y_image, int64_t y_row,
+                              int64_t y_column) noexcept nogil:
+    """Where each result's window begins in the tile, and where the result is written."""
+    cdef int64_t n, r, _, i = 0, at, to
+    for n in range(images):
+        for r in range(num_rows):
+            at = n * image_step + r * row_step
+            to = n * y_image + r * y_row
+            for _ in range(columns):
+                rows[i] = at
+                places[i] = to
+                at += column_step
+                to += y_column
+                i += 1
+
+
+cdef inline int64_t padded(int64_t length, int64_t size, int64_t least) noexcept nogil:
+    """The distance of pixels in a tile, in elements.
+
+    Pixels an even number of cache lines apart would meet in few of the cache's sets; from
+    ``least`` bytes on they get one line more.
+    """
+    cdef int64_t nbytes = length * size
+    if nbytes >= least and nbytes % (2 * UFF_LINE) == 0:
+        return length + UFF_LINE // size
+    return length
+
+
+# A block of images in scratchpad: every row_step-th row and column_step-th column.
+cdef struct Block:
+    int64_t n0, images, row0, high, row_step, column0, wide, column_step
+
+
+cdef inline void copy_block(const char *x, int64_t size, int64_t height, int64_t width,
+                            int64_t channels, const Block *b, int64_t length, int64_t pitch,
+                            char *tile) noexcept nogil:
+    """Copy a block, ``length`` elements of each pixel, ``pitch`` apart; outside is 0."""
+    cdef int64_t n, r, _, row, nbytes = length * size, step = b.column_step
+    cdef int64_t before = min(parts(-b.column0, step), b.wide) if b.column0 < 0 else 0
+    cdef int64_t end = min(parts(width - b.column0, step), b.wide) if b.column0 < width else 0
+    cdef bint joined = length == channels and step == 1 and pitch == length
+    cdef const char *src
+    for n in range(b.n0, b.n0 + b.images):
+        for r in range(b.high):
+            row = b.row0 + r * b.row_step
+            if row < 0 or row >= height or before >= end:
+                memset(tile, 0, b.wide * pitch * size)
+                tile += b.wide * pitch * size
+                continue
+            memset(tile, 0, before * pitch * size)
+            tile += before * pitch * size
+            src = x + ((n * height + row) * width + b.column0 + before * step) * channels * size
+            if joined:
+                memcpy(tile, src, (end - before) * nbytes)
+                tile += (end - before) * nbytes
+            else:
+                for _ in range(before, end):
+                    memcpy(tile, src, nbytes)
+                    tile += pitch * size
+                    src += step * channels * size
+            memset(tile, 0, (b.wide - end) * pitch * size)
+            tile += (b.wide - end) * pitch * size
+
+
+cdef inline int64_t lanes(int64_t itemsize):
+    """Filters in one panel."""
+    cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
+    return tile.lanes_f32 if itemsize == 4 else tile.lanes_f64
