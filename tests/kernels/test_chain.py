@@ -18,12 +18,13 @@ FLOATS = ("float32", "float64")
 INTS = ("int8", "uint8", "int32", "int64")
 NUMBERS = FLOATS + INTS
 ALL = (*NUMBERS, "bool")
+STORED = (*ALL, "bfloat16")  # is moved, chosen and cast; computed with as float32
 SIZES = (0, 1, 3, 7, 8, 9, 31, 64, 65, 5000, 70001)
 
 EXACT = {
     "negative": NUMBERS, "abs": NUMBERS, "sign": NUMBERS, "square": NUMBERS, "relu": NUMBERS,
     "floor": FLOATS, "ceil": FLOATS, "round": FLOATS, "sqrt": FLOATS, "reciprocal": FLOATS,
-    "logical_not": ("bool",), "isnan": FLOATS, "isfinite": FLOATS, "stop_gradient": ALL,
+    "logical_not": ("bool",), "isnan": FLOATS, "isfinite": FLOATS, "stop_gradient": STORED,
     "add": NUMBERS, "subtract": NUMBERS, "multiply": NUMBERS, "divide": FLOATS, "maximum": NUMBERS,
     "minimum": NUMBERS, "relu_gradient": NUMBERS, "floor_divide": NUMBERS, "mod": NUMBERS,
     "equal": ALL, "not_equal": ALL, "less": ALL, "less_equal": ALL, "greater": ALL,
@@ -41,7 +42,7 @@ SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 0.5, 1.5, -2.5, 3e
 def numbers(rng, dtype, shape):
     x = (rng.standard_normal(shape) * 20).astype("int32" if dtype == "uint8" else dtype)
     x = x.astype(dtype)
-    if dtype in FLOATS and x.ndim == 1:
+    if dtype in (*FLOATS, "bfloat16") and x.ndim == 1:
         with np.errstate(over="ignore"):
             x[: len(SPECIAL)] = np.array(SPECIAL[: x.size])
     return x
@@ -61,23 +62,41 @@ def test_gives_what_numpy_gives(name, rng):
         check(name, *operands)
 
 
-@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("dtype", STORED)
 def test_where_chooses_in_every_dtype(dtype, rng):
     for n in SIZES:
         check("where", rng.random(n) < 0.5, numbers(rng, dtype, n), numbers(rng, dtype, n))
 
 
-@pytest.mark.parametrize("source, target", list(itertools.product(ALL, ALL)))
+@pytest.mark.parametrize("source, target", list(itertools.product(STORED, STORED)))
 def test_casts_cut_fractions_and_wrap_integers(source, target, rng):
     for n in SIZES:
         x = (rng.standard_normal(n) * 30).astype(source)
-        if source in FLOATS and target == "uint8":
+        if source in (*FLOATS, "bfloat16") and target == "uint8":
             x = abs(x)  # a negative float has no meaning there
         check("cast", x, dtype=target)
 
 
 def test_a_cast_of_nan_to_bool_is_true():
-    check("cast", np.array([np.nan, 0.0, -0.0, 2.0]), dtype="bool")
+    for dtype in ("float64", "bfloat16"):
+        check("cast", np.array([np.nan, 0.0, -0.0, 2.0]).astype(dtype), dtype="bool")
+
+
+def test_casts_to_bfloat16_round_to_nearest_even(rng):
+    # halfway between two numbers, just beside it, the largest, what overflows, subnormals
+    half = np.uint32(0x3F80_7FFE) + np.arange(5, dtype=np.uint32)[:, None]
+    bits = (half + (np.arange(64, dtype=np.uint32) << 16)).reshape(-1)
+    edge = np.uint32([0x7F7F_FFFF, 0x7F7F_7FFF, 0x7F80_0000, 0x7F80_0001, 0x7FC0_0000, 0x1, 0x8000])
+    bits = np.concatenate([bits, edge, edge | np.uint32(1 << 31)])
+    x = np.concatenate([bits, rng.integers(0, 2**32, 4096).astype("uint32")]).view("float32")
+    (y,) = check("cast", x, dtype="bfloat16")
+    u = x.view("uint32")
+    rounded = ((u + 0x7FFF + ((u >> 16) & 1)) >> 16).astype("uint16")
+    numbers = ~np.isnan(x)
+    np.testing.assert_array_equal(y.view("uint16")[numbers], rounded[numbers])
+    assert np.isnan(y.astype("float32")[~numbers]).all()
+    (back,) = check("cast", y, dtype="float32")
+    np.testing.assert_array_equal(back.view("uint32") >> 16, y.view("uint16"))
 
 
 BROADCASTS = [

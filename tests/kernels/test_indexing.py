@@ -16,6 +16,15 @@ def numbers(rng, dtype, shape):
     return np.asarray(rng.standard_normal(shape) * 9).astype(dtype)
 
 
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_take_moves_bfloat16(index, rng):
+    for shape, axis in (((5,), 0), ((3, 5, 7), 1), ((2, 300, 64), 2)):
+        i = rng.integers(-shape[axis] - 1, shape[axis] + 1, (9,)).astype(index)
+        check("take", numbers(rng, "bfloat16", shape), i, axis=axis)
+        along = rng.integers(-shape[-1] - 1, shape[-1] + 1, (*shape[:-1], 4)).astype(index)
+        check("take_along_last", numbers(rng, "bfloat16", shape), along)
+
+
 @pytest.mark.parametrize("dtype, index", list(itertools.product(DTYPES, ("int32", "int64"))))
 def test_take_and_its_transpose(dtype, index, rng):
     for shape in SHAPES:

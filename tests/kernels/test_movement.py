@@ -12,7 +12,7 @@ SHAPES = [
     (5,), (3, 4), (33, 65), (1, 7), (7, 1), (0, 3), (2, 3, 4), (16, 16), (100, 130), (300, 257),
     (2, 3, 4, 5), (4, 17, 3, 19), (2, 1, 3, 1, 2), (),
 ]  # fmt: skip
-DTYPES = ("float32", "float64", "int8", "bool", "int64")
+DTYPES = ("float32", "float64", "int8", "bool", "int64", "bfloat16")
 
 
 def numbers(rng, dtype, shape):
@@ -63,7 +63,7 @@ def test_pad(x):
 
 
 def test_large_transposes_are_shared_by_cores(rng):
-    for dtype in ("float32", "float64", "int8"):
+    for dtype in ("float32", "float64", "int8", "bfloat16"):
         x = numbers(rng, dtype, (700, 901))
         check("transpose", x, axes=(1, 0))
         check("pad", x, low=(1, 2), high=(0, 70), interior=(1, 0), value=7.0)

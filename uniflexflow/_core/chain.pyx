@@ -27,7 +27,7 @@ cdef extern from "tile/tile_fn.h" nogil:
     enum: UFF_NUM_DTYPES
     ctypedef struct uff_tile_row:
         const char *name
-        uff_tile_fn fn[7]
+        uff_tile_fn fn[8]
 
     ctypedef struct uff_tile_rows:
         const uff_tile_row *rows
@@ -53,7 +53,7 @@ cdef extern from "tile/reduce.h" nogil:
         void (*merge)(void *acc, const void *other, int64_t n) noexcept nogil
         void (*finish)(void *out, const void *acc, int64_t n) noexcept nogil
     ctypedef struct uff_reduce_kernels:
-        uff_reducer reducers[3][7]
+        uff_reducer reducers[3][8]
     const uff_reduce_kernels *uff_reduce(const uff_kernels *k) noexcept
     enum: UFF_REDUCE_COLUMNS
 
@@ -395,7 +395,7 @@ cdef void run_chain_reduce(const uff_instruction *ins, const uff_team *team) noe
 
 cdef int MAX_OUTER = 16
 cdef dict numbers = DTYPE_NUMBERS
-cdef dict log2_sizes = {"float32": 2, "float64": 3, "int32": 2, "int64": 3}
+cdef dict log2_sizes = {"float32": 2, "float64": 3, "int32": 2, "int64": 3, "bfloat16": 1}
 
 
 cdef size_t in_rows(const uff_tile_rows *table, bytes name, int dtype):

@@ -27,7 +27,7 @@ ctypedef void (*argsort_fn)(int32_t *order, int32_t *room, const void *x, int64_
 
 cdef extern from "tile/movement.h" nogil:
     ctypedef struct uff_movement_kernels:
-        argsort_fn argsort[7]
+        argsort_fn argsort[8]
     const uff_movement_kernels *uff_movement(const uff_kernels *k) noexcept
 
 
@@ -81,7 +81,7 @@ cdef void run_take(const uff_instruction *ins, const uff_team *team) noexcept no
 
 def missing(dtype):
     """Bits of the element that stands for an index outside."""
-    return {"float32": 0x7FC00000, "float64": 0x7FF8000000000000}.get(dtype, 0)
+    return {"float32": 0x7FC00000, "float64": 0x7FF8000000000000, "bfloat16": 0x7FC0}.get(dtype, 0)
 
 
 def lower_take(node):
@@ -179,13 +179,12 @@ cdef void run_add_along(const uff_instruction *ins, const uff_team *team) noexce
 def lower_along(node):
     x, indices = node.inputs[0].spec, node.inputs[1].spec
     n = node.attrs["size"] if node.op.name == "add_along_last" else x.shape[-1]
-    add = find_kernel("add", (x.dtype, x.dtype), x.dtype)
     worth = indices.size >= SPAWN_ELEMENTS
     if node.op.name == "add_along_last":
-        function = <size_t>&run_add_along
+        function, add = <size_t>&run_add_along, find_kernel("add", (x.dtype, x.dtype), x.dtype)
         worth = worth or node.outputs[0].spec.nbytes >= SPAWN_BYTES
     else:
-        function = <size_t>&run_take_along
+        function, add = <size_t>&run_take_along, 0
     ints = (indices.dtype == "int64", math.prod(indices.shape[:-1]), n, indices.shape[-1],
             x.itemsize, missing(x.dtype), add, MANY if worth else 1)
     return KernelCall(f"{node.op.name}_{x.dtype}", function, ints, flops=indices.size)

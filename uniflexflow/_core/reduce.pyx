@@ -37,10 +37,10 @@ cdef extern from "tile/reduce.h" nogil:
     ctypedef void (*uff_arg_fn)(int32_t *out, void *best, const void *x, int64_t n,
                                 int64_t columns, int64_t stride) noexcept nogil
     ctypedef struct uff_reduce_kernels:
-        uff_reducer reducers[3][7]
-        uff_arg_fn argmax[7]
-        uff_arg_fn argmin[7]
-        cumsum_fn cumsum[7]
+        uff_reducer reducers[3][8]
+        uff_arg_fn argmax[8]
+        uff_arg_fn argmin[8]
+        cumsum_fn cumsum[8]
     const uff_reduce_kernels *uff_reduce(const uff_kernels *k) noexcept
     enum: UFF_REDUCE_COLUMNS
 

@@ -24,7 +24,9 @@ COSTS = dict.fromkeys(
 #: Number of a dtype in the kernels' tables: the order of the enum in tile/tile_fn.h.
 DTYPE_NUMBERS = {
     name: i
-    for i, name in enumerate(("float32", "float64", "int32", "int64", "int8", "uint8", "bool"))
+    for i, name in enumerate(
+        ("float32", "float64", "int32", "int64", "int8", "uint8", "bool", "bfloat16")
+    )
 }
 
 # How an input's tile comes into its register.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from uniflexflow.ops.dtypes import FLOAT_TYPES, floatx, set_floatx
+from uniflexflow.ops.dtypes import FLOATX_TYPES, floatx, set_floatx
 
 
 def backend() -> str:
@@ -64,8 +64,8 @@ def set_dtype_policy(policy: Any) -> None:
         For mixed precision, which is not supported.
     """
     name = getattr(policy, "name", policy)
-    if name not in FLOAT_TYPES:
+    if name not in FLOATX_TYPES:
         raise ValueError(
-            f"set_dtype_policy: {name!r} is not supported; expected one of {FLOAT_TYPES}."
+            f"set_dtype_policy: {name!r} is not supported; expected one of {FLOATX_TYPES}."
         )
     set_floatx(name)

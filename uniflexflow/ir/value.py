@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes  # noqa: F401  NumPy then knows "bfloat16"
 import numpy as np
 
 Shape = tuple[int, ...]

@@ -16,7 +16,14 @@ import numpy as np
 
 from uniflexflow import tree
 from uniflexflow.ir import CONSTANT, Value, apply, constant
-from uniflexflow.ops.dtypes import INTEGER_TYPES, canonical_dtype, floatx, is_float, promote
+from uniflexflow.ops.dtypes import (
+    INTEGER_TYPES,
+    canonical_dtype,
+    floatx,
+    is_float,
+    kind_of,
+    promote,
+)
 from uniflexflow.ops.registry import OPS
 from uniflexflow.ops.symbolic import KerasTensor, record_call
 from uniflexflow.ops.variable import Trace, Variable
@@ -74,7 +81,7 @@ def meet(*xs: Any) -> tuple[Value, ...]:
     """
     values = [as_value(x) if isinstance(x, _TENSORS) else None for x in xs]
     numbers = [None if v is not None else _numbers(x) for x, v in zip(xs, values)]
-    kinds = {n.dtype.kind for n in numbers if n is not None}
+    kinds = {kind_of(n.dtype) for n in numbers if n is not None}
     strong = [v.dtype for v in values if v is not None]
     if strong:
         dtype = promote(*strong)
@@ -94,7 +101,7 @@ _TENSORS = (Value, Variable, np.ndarray)
 
 def _numbers(x: Any) -> np.ndarray:
     array = np.asarray(x)
-    if array.dtype.kind not in "fiub":
+    if kind_of(array.dtype) not in "fiub":
         raise TypeError(f"Expected a tensor or numbers; received {x!r} of {type(x).__name__}.")
     return array
 

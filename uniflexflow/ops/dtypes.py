@@ -2,6 +2,10 @@
 
 Promotion is NumPy's (NEP 50), with one difference that Keras users expect: an integer
 or boolean tensor with a float tensor gives that float type.
+
+``bfloat16`` is float32 without the lower half of its bits: 8 bits of fraction, the same
+range. It is a form in which numbers are kept; what is computed of them is computed in
+float32, and rounded when it is kept.
 """
 
 from __future__ import annotations
@@ -10,9 +14,12 @@ from typing import Any
 
 import numpy as np
 
-FLOAT_TYPES = ("float32", "float64")
+FLOATX_TYPES = ("float32", "float64")  # those that may be the default
+FLOAT_TYPES = (*FLOATX_TYPES, "bfloat16")
 INTEGER_TYPES = ("int8", "uint8", "int32", "int64")
 DTYPES = (*FLOAT_TYPES, *INTEGER_TYPES, "bool")
+
+_BY_WIDTH = ("bfloat16", "float32", "float64")
 
 _settings: dict[str, Any] = {"floatx": "float32", "epsilon": 1e-7}
 
@@ -27,8 +34,20 @@ def canonical_dtype(dtype: Any) -> str:
     """
     name = np.dtype(dtype).name
     if name not in DTYPES:
-        raise ValueError(f"dtype {name!r} is not supported; expected one of {', '.join(DTYPES)}.")
+        hint = "; use 'bfloat16', which has float32's range" if name == "float16" else ""
+        raise ValueError(
+            f"dtype {name!r} is not supported; expected one of {', '.join(DTYPES)}{hint}."
+        )
     return name
+
+
+def kind_of(dtype: Any) -> str:
+    """Return NumPy's letter for the kind of a dtype: f for any float, i, u, b or another.
+
+    NumPy itself has V for ``bfloat16``.
+    """
+    dtype = np.dtype(dtype)
+    return "f" if dtype.name == "bfloat16" else dtype.kind
 
 
 def is_float(dtype: str) -> bool:
@@ -55,9 +74,12 @@ def set_floatx(dtype: str) -> None:
     ValueError
         For any other type.
     """
-    if dtype not in FLOAT_TYPES:
+    if dtype not in FLOATX_TYPES:
+        hint = ""
+        if dtype in ("bfloat16", "float16"):
+            hint = "; for 16 bits use set_dtype_policy('mixed_bfloat16')"
         raise ValueError(
-            f"set_floatx: unknown float type {dtype!r}; expected one of {FLOAT_TYPES}."
+            f"set_floatx: unknown float type {dtype!r}; expected one of {FLOATX_TYPES}{hint}."
         )
     _settings["floatx"] = dtype
 
@@ -89,9 +111,11 @@ def promote(*dtypes: str) -> str:
     'float32'
     >>> promote("int32", "int64")
     'int64'
+    >>> promote("bfloat16", "float32"), promote("bfloat16", "int64")
+    ('float32', 'bfloat16')
     """
     floats = [d for d in dtypes if is_float(d)]
     if floats:
-        return "float64" if "float64" in floats else "float32"
+        return max(floats, key=_BY_WIDTH.index)
     name = np.result_type(*dtypes).name
     return {"int16": "int32"}.get(name, name)

@@ -218,12 +218,19 @@ WHERE = primitive(
     indices=elementwise_indices,
     elementwise=True,
 )
+
+
+def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
+    # to bfloat16 from float32 alone: numbers of more bits are rounded twice
+    return (x.astype("float32") if dtype == "bfloat16" else x).astype(dtype)
+
+
 # y = x in another dtype: a float loses its fraction in an integer (NaN and numbers outside
 # of the dtype give any integer), and is true in a bool if it is not 0
 CAST = primitive(
     "cast",
     infer=lambda x, *, dtype: TensorSpec(x.shape, dtype),
-    reference=lambda x, *, dtype: x.astype(dtype),
+    reference=_cast_reference,
     gradient=lambda node, g: (
         apply(CAST, g, dtype=node.inputs[0].dtype) if is_float(node.inputs[0].dtype) else None,
     ),

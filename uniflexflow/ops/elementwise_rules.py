@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from uniflexflow.ir import Indices, Node, OpDef, TensorSpec, Value
-from uniflexflow.ops.dtypes import DTYPES
+from uniflexflow.ops.dtypes import DTYPES, kind_of
 from uniflexflow.ops.registry import primitive
 from uniflexflow.ops.shape_rules import broadcast_shapes, sum_to
 
@@ -37,7 +35,7 @@ def same_dtype(name: str, specs: tuple[TensorSpec, ...]) -> str:
 
 
 #: NumPy's letter for the kind of each dtype
-_KINDS = {name: np.dtype(name).kind for name in DTYPES}
+_KINDS = {name: kind_of(name) for name in DTYPES}
 
 
 def infer_rule(

@@ -36,8 +36,8 @@ from typing import Any
 import numpy as np
 
 from uniflexflow.ir import Indices, TensorSpec, Value, apply
-from uniflexflow.ops.dtypes import is_float
-from uniflexflow.ops.registry import primitive
+from uniflexflow.ops.dtypes import FLOATX_TYPES
+from uniflexflow.ops.registry import OPS, primitive
 
 __all__ = ["philox4x32", "random_uniform"]
 
@@ -80,8 +80,8 @@ def _infer(
 ) -> TensorSpec:
     if key != TensorSpec((2,), "int64"):
         raise ValueError(f"random_uniform: the key must be int64[2]; received {key}.")
-    if not is_float(dtype):
-        raise TypeError(f"random_uniform: expected a float dtype; received {dtype!r}.")
+    if dtype not in FLOATX_TYPES:
+        raise TypeError(f"random_uniform: expected one of {FLOATX_TYPES}; received {dtype!r}.")
     fits = len(shape) == len(start) == len(global_shape) and all(
         0 <= b and b + n <= full for n, b, full in zip(shape, start, global_shape)
     )
@@ -146,8 +146,14 @@ RANDOM_UNIFORM = primitive(
 
 
 def random_uniform(key: Value, shape: Sequence[int], dtype: str = "float32") -> Value:
-    """Draw numbers in [0, 1); see the module's docstring for which."""
+    """Draw numbers in [0, 1); see the module's docstring for which.
+
+    Those of bfloat16 are the float32 ones, cut to multiples of 2**-8, which stay below 1.
+    """
     shape = tuple(int(n) for n in shape)
+    if dtype == "bfloat16":
+        u = apply(OPS["floor"], random_uniform(key, shape) * 2.0**8) * 2.0**-8
+        return apply(OPS["cast"], u, dtype=dtype)
     return apply(
         RANDOM_UNIFORM,
         key,

@@ -85,8 +85,32 @@ static inline int64_t check_whole(int64_t lo, int64_t hi)
 /* -- elements of any dtype ----------------------------------------------------------------- */
 
 static const char *const check_names[UFF_NUM_DTYPES] = {"float32", "float64", "int32", "int64",
-                                                        "int8",    "uint8",   "bool"};
-static const int check_sizes[UFF_NUM_DTYPES] = {4, 8, 4, 8, 1, 1, 1};
+                                                        "int8",    "uint8",   "bool",  "bfloat16"};
+static const int check_sizes[UFF_NUM_DTYPES] = {4, 8, 4, 8, 1, 1, 1, 2};
+
+/* The bfloat16 nearest to a float32, of two the even one. */
+static inline uint16_t check_to_bfloat16(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    if (isnan(x))
+        return (uint16_t)(u >> 16 | 0x40);
+    const uint32_t low = u & 0xffff, high = u >> 16;
+    return (uint16_t)(high + (low > 0x8000 || (low == 0x8000 && (high & 1))));
+}
+
+static inline float check_from_bfloat16(uint16_t bits)
+{
+    const uint32_t u = (uint32_t)bits << 16;
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static inline int check_is_float(int dtype)
+{
+    return dtype <= UFF_F64_T || dtype == UFF_BF16_T;
+}
 
 static inline number check_get(int dtype, const void *p, int64_t i)
 {
@@ -96,6 +120,7 @@ static inline number check_get(int dtype, const void *p, int64_t i)
     case UFF_I32_T: return ((const int32_t *)p)[i];
     case UFF_I64_T: return ((const int64_t *)p)[i];
     case UFF_I8_T: return ((const int8_t *)p)[i];
+    case UFF_BF16_T: return check_from_bfloat16(((const uint16_t *)p)[i]);
     default: return ((const uint8_t *)p)[i];
     }
 }
@@ -109,6 +134,7 @@ static inline void check_put(int dtype, void *p, int64_t i, number x)
     case UFF_I32_T: ((int32_t *)p)[i] = (int32_t)x; break;
     case UFF_I64_T: ((int64_t *)p)[i] = (int64_t)x; break;
     case UFF_I8_T: ((int8_t *)p)[i] = (int8_t)x; break;
+    case UFF_BF16_T: ((uint16_t *)p)[i] = check_to_bfloat16((float)x); break;
     default: ((uint8_t *)p)[i] = (uint8_t)x;
     }
 }
@@ -131,7 +157,7 @@ static inline number check_any(int dtype)
     static const double special[] = {0.0,   -0.0, INFINITY, -INFINITY, NAN,  1e-40, -1e-40, 0.5,
                                      1.5,   -2.5, 3e38,     -3e38,     1e30, 1.0,   -1.0};
     const int pick = (int)check_whole(0, 59);
-    if (dtype <= UFF_F64_T)
+    if (check_is_float(dtype))
         return pick < 15 ? special[pick] : check_random() * 40;
     if (dtype == UFF_BOOL_T)
         return check_whole(0, 1);

@@ -17,15 +17,17 @@ static number source_number(int from, int to)
 {
     for (;;) {
         number x = check_any(from);
-        if (from <= UFF_F64_T && check_whole(0, 3) == 0)
+        if (check_is_float(from) && check_whole(0, 3) == 0)
             x = halves[check_whole(0, COUNT(halves) - 1)];
-        if (from <= UFF_F64_T && check_whole(0, 3) == 0)
+        if (check_is_float(from) && check_whole(0, 3) == 0)
             x = ldexpl(check_random(), (int)check_whole(0, 62));
         if (from == UFF_F32_T)
             x = (float)x;
+        if (from == UFF_BF16_T)
+            x = check_from_bfloat16(check_to_bfloat16((float)x));
         if (from == UFF_I64_T && check_whole(0, 2) == 0)
             x = twice[check_whole(0, COUNT(twice) - 1)];
-        if (from >= UFF_I32_T || to <= UFF_F64_T || to == UFF_BOOL_T)
+        if (!check_is_float(from) || check_is_float(to) || to == UFF_BOOL_T)
             return x;
         const number limit = to == UFF_I64_T ? 0x1p63L : 0x1p31L;
         if (x >= -limit && x < limit)
@@ -39,6 +41,7 @@ static number converted(number x, int to)
     case UFF_F32_T: return (float)x;
     case UFF_F64_T: return (double)x;
     case UFF_BOOL_T: return !(x == 0);
+    case UFF_BF16_T: return check_from_bfloat16(check_to_bfloat16((float)x)); /* by float32 */
     default: break;
     }
     const int64_t whole = (int64_t)x; /* cuts the fraction */

@@ -82,14 +82,14 @@ int main(void)
     UFF_FILL(movement)(&kernels);
     const uff_movement_kernels *k = kernels.movement;
     for (int form = 0; form < NUM_FORMS; form++)
-        for (int log_size = 0; log_size < 4; log_size += log_size ? 1 : 2) {
+        for (int log_size = 0; log_size < 4; log_size++) {
             for (int r = 0; r < COUNT(sizes); r++)
                 for (int c = 0; c < COUNT(sizes); c++)
                     check_copy(k, form, log_size, sizes[r], sizes[c], (r + c) % 3);
             check_copy(k, form, log_size, 3, 200, 1);
             check_copy(k, form, log_size, 130, 6, 0);
         }
-    for (int dtype = 0; dtype < UFF_NUM_DTYPES; dtype++)
+    for (int dtype = 0; dtype < UFF_BF16_T; dtype++)
         for (int n = 0; n < COUNT(sizes); n++)
             for (int form = 0; form < 4; form++)
                 check_order(k, dtype, sizes[n], form & 1, form >> 1);

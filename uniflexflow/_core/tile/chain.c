@@ -193,6 +193,7 @@ INTS(UFF_BINARY, power, power_i(x, y))
             memcpy(o, a_, (size_t)n * (bits / 8));                                          \
     }
 BY_SIZE(8)
+BY_SIZE(16)
 BY_SIZE(32)
 BY_SIZE(64)
 
@@ -200,7 +201,7 @@ BY_SIZE(64)
 #define INT4(op) op##_i32, op##_i64, op##_i8, op##_u8
 #define NUMBER6(op) FLOAT2(op), INT4(op)
 #define ALL7(op) NUMBER6(op), op##_b8
-#define SIZED(op) op##_32, op##_64, op##_32, op##_64, op##_8, op##_8, op##_8
+#define SIZED(op) op##_32, op##_64, op##_32, op##_64, op##_8, op##_8, op##_8, op##_16
 #define WHOLE(op) FLOAT2(op), copy_32, copy_64, copy_8, copy_8 /* integers are whole */
 
 static const uff_tile_row rows[] = {
@@ -242,8 +243,8 @@ static const uff_tile_row rows[] = {
 
 static const uff_chain_kernels table = {
     UFF_ROWS(rows),
-    {fill_8, 0, fill_32, fill_64},
-    {copy_8, 0, copy_32, copy_64},
+    {fill_8, fill_16, fill_32, fill_64},
+    {copy_8, copy_16, copy_32, copy_64},
 };
 
 void UFF_FILL(chain)(uff_kernels *k)

@@ -41,21 +41,26 @@
         }                                                                              \
     }
 COPIES(8, uint8_t)
+COPIES(16, uint16_t)
 COPIES(32, uint32_t)
 COPIES(64, uint64_t)
 
 /* A block of S x S elements is read as S vectors and turned in registers: log2(S) rounds
  * interleave vectors that are half, then a quarter, ... of the block apart. Blocks go four
  * and four together, so that whole cache lines are read and written. */
+typedef uint16_t v8u16 __attribute__((vector_size(16)));
 typedef uint32_t v8u32 __attribute__((vector_size(32)));
 typedef uint32_t v4u32 __attribute__((vector_size(16)));
 typedef uint64_t v4u64 __attribute__((vector_size(32)));
 typedef uint64_t v2u64 __attribute__((vector_size(16)));
+typedef v8u16 v8u16u __attribute__((aligned(2), may_alias));
 typedef v8u32 v8u32u __attribute__((aligned(4), may_alias));
 typedef v4u32 v4u32u __attribute__((aligned(4), may_alias));
 typedef v4u64 v4u64u __attribute__((aligned(8), may_alias));
 typedef v2u64 v2u64u __attribute__((aligned(8), may_alias));
 
+#define LOW16 (v8u16){0, 8, 1, 9, 2, 10, 3, 11}
+#define HIGH16 (v8u16){4, 12, 5, 13, 6, 14, 7, 15}
 #define LOW8 (v8u32){0, 8, 1, 9, 2, 10, 3, 11}
 #define HIGH8 (v8u32){4, 12, 5, 13, 6, 14, 7, 15}
 #define LOW4 (v4u32){0, 4, 1, 5}
@@ -84,6 +89,7 @@ typedef v2u64 v2u64u __attribute__((aligned(8), may_alias));
         _Pragma("GCC unroll 8") for (int i = 0; i < S; i++)                                 \
             *(U *)(out + i * out_row) = a[i];                                               \
     }
+TURN(turn_16, 8, 3, v8u16, v8u16u, LOW16, HIGH16)
 #if UFF_VBYTES >= 32
 #define S32 8
 #define S64 4
@@ -115,6 +121,7 @@ TURN(turn_64, 2, 1, v2u64, v2u64u, LOW2L, HIGH2L)
         strided_##bits(out + full_r * out_row, out_row, out_column, in + full_r * in_row,   \
                        in_row, in_column, rows - full_r, columns);                          \
     }
+TRANSPOSE(16, uint16_t, 8)
 TRANSPOSE(32, uint32_t, S32)
 TRANSPOSE(64, uint64_t, S64)
 
@@ -160,13 +167,13 @@ ARGSORT(i64, int64_t, IBEFORE)
 ARGSORT(i8, int8_t, IBEFORE)
 ARGSORT(u8, uint8_t, IBEFORE)
 
-#define SIZES(op) {op##_8, 0, op##_32, op##_64}
+#define SIZES(op) {op##_8, op##_16, op##_32, op##_64}
 
 static const uff_movement_kernels table = {
     .dense = SIZES(dense),
     .repeat = SIZES(repeat),
     .strided = SIZES(strided),
-    .transpose = {strided_8, 0, transpose_32, transpose_64},
+    .transpose = {strided_8, transpose_16, transpose_32, transpose_64},
     .argsort = {argsort_f32, argsort_f64, argsort_i32, argsort_i64, argsort_i8, argsort_u8,
                 argsort_u8},
 };

@@ -9,7 +9,17 @@
 typedef void (*uff_tile_fn)(void *out, const void *a, const void *b, const void *c, int64_t n);
 
 /* Number of a dtype in all tables. */
-enum { UFF_F32_T, UFF_F64_T, UFF_I32_T, UFF_I64_T, UFF_I8_T, UFF_U8_T, UFF_BOOL_T, UFF_NUM_DTYPES };
+enum {
+    UFF_F32_T,
+    UFF_F64_T,
+    UFF_I32_T,
+    UFF_I64_T,
+    UFF_I8_T,
+    UFF_U8_T,
+    UFF_BOOL_T,
+    UFF_BF16_T,
+    UFF_NUM_DTYPES
+};
 
 /* One operation: its function by dtype of the last operand, NULL where it has no meaning. */
 typedef struct {
