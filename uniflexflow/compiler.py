@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from uniflexflow import machine, tree
-from uniflexflow._core import LOWERINGS
+from uniflexflow._core import LOWERINGS, NATIVE_BFLOAT16
 from uniflexflow.ir import Graph, TensorSpec, Value, constant, leaf, to_text, verify
 from uniflexflow.ops import dispatch
 from uniflexflow.ops.dtypes import canonical_dtype, epsilon, floatx
@@ -25,7 +25,7 @@ from uniflexflow.ops.variable import Trace, Variable
 from uniflexflow.parallel import Strategy, world
 from uniflexflow.parallel.distribute import Distributed, distribute, schedule, synchronize
 from uniflexflow.parallel.reshard import COLLECTIVES
-from uniflexflow.passes import AFTER_SHARDING, BEFORE_SHARDING
+from uniflexflow.passes import AFTER_SHARDING, BEFORE_SHARDING, FUSION, widen
 from uniflexflow.plan import Plan, build
 from uniflexflow.runtime import reference
 from uniflexflow.runtime.executor import Arena, Executor
@@ -128,9 +128,10 @@ class Step:
             self.distributed = distribute(graph, traced.split, distribution)
             synchronize(traced.variables)  # the same ones everywhere, as is known now
             graph = self.distributed.graph
-        graph = _run_passes(AFTER_SHARDING, graph)
+        plain = _run_passes((*AFTER_SHARDING, _widen), graph)
+        graph = _run_passes(FUSION, plain)
         if self.distributed is not None:
-            graph = schedule(graph, self.distributed.graph)
+            graph = schedule(graph, plain)
         self.graph = graph
         _debug("graph", traced.name, lambda: to_text(graph))
         self._exchange = None if self.distributed is None else self.distributed.exchange
@@ -208,7 +209,11 @@ def _run_passes(passes: Sequence[Callable[[Graph], Graph]], graph: Graph) -> Gra
 
 def optimize(graph: Graph) -> Graph:
     """Run the passes that a step of one process goes through."""
-    return _run_passes((*BEFORE_SHARDING, *AFTER_SHARDING), graph)
+    return _run_passes((*BEFORE_SHARDING, *AFTER_SHARDING, _widen, *FUSION), graph)
+
+
+def _widen(graph: Graph) -> Graph:
+    return widen(graph, NATIVE_BFLOAT16)
 
 
 def _executor_name() -> str:

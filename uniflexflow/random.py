@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from uniflexflow.ir import Value, constant
 from uniflexflow.ops.dispatch import as_value, cast_to, op
-from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float
+from uniflexflow.ops.dtypes import canonical_dtype, finfo, floatx, is_float
 from uniflexflow.ops.elementwise import cos, floor, log, sqrt, where
 from uniflexflow.ops.indexing import take
 from uniflexflow.ops.random import philox4x32, random_uniform
@@ -396,7 +396,7 @@ def categorical(logits: ArrayLike, num_samples: int, dtype: str = "int32", seed:
     batch, classes = logits.shape
     # the largest of logits + Gumbel noise falls on class k with probability softmax_k
     u = random_uniform(_key(seed), (batch, num_samples, classes), logits.dtype)
-    gumbel = -log(-log(u + (1.0 - u) * np.finfo(logits.dtype).tiny))
+    gumbel = -log(-log(u + (1.0 - u) * finfo(logits.dtype).tiny))
     scores = reshape(logits, (batch, 1, classes)) + gumbel
     return cast_to(argmax(scores, axis=-1), canonical_dtype(dtype))
 

@@ -14,7 +14,7 @@ from uniflexflow.compiler import Traced
 from uniflexflow.ir import TensorSpec
 from uniflexflow.parallel import DataParallel, Split
 from uniflexflow.parallel.distribute import local_graph
-from uniflexflow.passes import AFTER_SHARDING, BEFORE_SHARDING
+from uniflexflow.passes import AFTER_SHARDING, BEFORE_SHARDING, FUSION
 
 IMAGES, SERIES, WORDS, ROWS = (8, 8, 2), (6, 3), "words", (5,)
 
@@ -143,7 +143,7 @@ def test_only_sums_travel(name):
     mesh = DataParallel().mesh_for(3)
     for rank in range(3):
         local, _ = local_graph(graph, traced.split, DataParallel(), mesh, rank)
-        for run_pass in AFTER_SHARDING:
+        for run_pass in (*AFTER_SHARDING, *FUSION):
             local = run_pass(local)
         gathered = [
             f"{n.inputs[0]!r} in {n.scope}"

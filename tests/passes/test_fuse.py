@@ -44,14 +44,14 @@ def test_a_chain_of_ten_is_one_node():
 
 def test_bias_and_relu_go_into_the_product():
     w, b = uff.Variable(np.ones((3, 4))), uff.Variable(np.ones(4))
-    graph = fuse(traced(lambda x: ops.relu(x @ w + b), np.ones((5, 3))))
+    graph = fuse_epilogues(traced(lambda x: ops.relu(x @ w + b), np.ones((5, 3))))
     assert names(graph) == ["dense"]
     assert graph.nodes[-1].attrs["activation"] == "relu"
 
 
 def test_bias_goes_through_the_reshape_of_a_product():
     w, b = uff.Variable(np.ones((3, 4))), uff.Variable(np.ones(4))
-    graph = fuse(traced(lambda x: ops.relu(x @ w + b), np.ones((5, 2, 3))))
+    graph = fuse_epilogues(traced(lambda x: ops.relu(x @ w + b), np.ones((5, 2, 3))))
     assert [n for n in names(graph) if n != "reshape"] == ["dense"]
 
 
@@ -62,7 +62,7 @@ def test_a_product_with_two_uses_keeps_its_own_result():
         y = x @ w
         return ops.relu(y + b), y
 
-    assert "matmul" in names(fuse(traced(step, np.ones((5, 3)))))
+    assert "matmul" in names(fuse_epilogues(traced(step, np.ones((5, 3)))))
 
 
 def test_a_sum_takes_up_the_chain_before_it():

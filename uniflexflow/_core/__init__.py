@@ -6,7 +6,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-#: Modules with tiled operations; each has a table LOWERINGS (see plan.kernel_call).
+#: Modules with tiled operations; each has a table LOWERINGS (see plan.kernel_call), and may
+#: have a set NATIVE_BFLOAT16.
 FAMILIES = (
     "attention",
     "chain",
@@ -23,8 +24,9 @@ FAMILIES = (
 )
 
 
-def _collect() -> dict[str, Callable[..., Any]]:
+def _collect() -> tuple[dict[str, Callable[..., Any]], frozenset[str]]:
     merged: dict[str, Callable[..., Any]] = {}
+    native: set[str] = set()
     for family in FAMILIES:
         try:
             module = importlib.import_module(f"uniflexflow._core.{family}")
@@ -40,8 +42,10 @@ def _collect() -> dict[str, Callable[..., Any]]:
         if twice:
             raise RuntimeError(f"operations {sorted(twice)} have two lowerings; see {family}.pyx")
         merged |= module.LOWERINGS
-    return merged
+        native |= getattr(module, "NATIVE_BFLOAT16", set())
+    return merged, frozenset(native)
 
 
-#: Name of a primitive -> its lowering. Elementwise primitives are all lowered by "chain".
-LOWERINGS = _collect()
+#: LOWERINGS: name of a primitive -> its lowering. Elementwise primitives are all lowered by
+#: "chain". NATIVE_BFLOAT16: primitives that read and write bfloat16; the others are widened.
+LOWERINGS, NATIVE_BFLOAT16 = _collect()

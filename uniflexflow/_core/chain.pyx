@@ -527,3 +527,5 @@ def lower_rows(node):
 
 
 LOWERINGS = {"chain": lower, "chain_reduce": lower_reduce, "chain_rows": lower_rows}
+# What is moved; arithmetic is done between casts, all in one chain.
+NATIVE_BFLOAT16 = {"cast", "stop_gradient"}

@@ -223,3 +223,4 @@ LOWERINGS = {
     "add_along_last": lower_along,
     "argsort": lower_argsort,
 }
+NATIVE_BFLOAT16 = {"take", "take_along_last"}

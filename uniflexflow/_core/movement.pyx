@@ -223,3 +223,4 @@ LOWERINGS = {
     "slice": lower_slice,
     "pad": lower_pad,
 }
+NATIVE_BFLOAT16 = set(LOWERINGS)

@@ -15,7 +15,7 @@ import numpy as np
 
 from uniflexflow.ir import Indices, Node, TensorSpec, Value, apply, constant
 from uniflexflow.ops.contraction import matmul
-from uniflexflow.ops.dtypes import is_float
+from uniflexflow.ops.dtypes import finfo, is_float
 from uniflexflow.ops.elementwise import equal, exp, where
 from uniflexflow.ops.nn import LOGSUMEXP
 from uniflexflow.ops.reduction import sum as sum_over
@@ -33,7 +33,7 @@ def hidden_score(dtype: str) -> float:
     It is finite, so that a row that may look at nothing has the mean of all, not NaN; and
     so low that it is also that row's log(sum(exp(score))).
     """
-    return float(np.finfo(dtype).min) / 2
+    return float(finfo(dtype).min) / 2
 
 
 def _extras(inputs: Any) -> tuple[Any, Any]:

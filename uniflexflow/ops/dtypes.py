@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo  # noqa: F401  NumPy's own has no bfloat16
 
 FLOATX_TYPES = ("float32", "float64")  # those that may be the default
 FLOAT_TYPES = (*FLOATX_TYPES, "bfloat16")

@@ -220,16 +220,17 @@ WHERE = primitive(
 )
 
 
-def _cast_reference(x: np.ndarray, *, dtype: str) -> np.ndarray:
+def _cast_reference(x: np.ndarray, *, dtype: str, unrounded: bool = False) -> np.ndarray:
     # to bfloat16 from float32 alone: numbers of more bits are rounded twice
     return (x.astype("float32") if dtype == "bfloat16" else x).astype(dtype)
 
 
 # y = x in another dtype: a float loses its fraction in an integer (NaN and numbers outside
-# of the dtype give any integer), and is true in a bool if it is not 0
+# of the dtype give any integer), and is true in a bool if it is not 0. `unrounded`: x was
+# rounded for want of a kernel, and what it was rounded from will do; see passes.widen.
 CAST = primitive(
     "cast",
-    infer=lambda x, *, dtype: TensorSpec(x.shape, dtype),
+    infer=lambda x, *, dtype, unrounded=False: TensorSpec(x.shape, dtype),
     reference=_cast_reference,
     gradient=lambda node, g: (
         apply(CAST, g, dtype=node.inputs[0].dtype) if is_float(node.inputs[0].dtype) else None,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from uniflexflow.ops.dispatch import as_value, cast_to, meet, op
-from uniflexflow.ops.dtypes import floatx, is_float
+from uniflexflow.ops.dtypes import finfo, floatx, is_float
 from uniflexflow.ops.elementwise import (
     abs,
     cos,
@@ -200,7 +200,7 @@ def nan_to_num(
     x = as_value(x)
     if not is_float(x.dtype):
         return x
-    limits = np.finfo(x.dtype)
+    limits = finfo(x.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
     x = where(equal(x, math.inf), high, where(equal(x, -math.inf), low, x))

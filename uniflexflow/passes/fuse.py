@@ -1,7 +1,8 @@
 """Fusion: elementwise chains become one node, and products take up what follows them.
 
 ``fuse_epilogues`` gives a matrix product or convolution the bias addition and the relu
-behind it, which are then done while the tile of the result is still in cache.
+behind it, which are then done while the tile of the result is still in cache. It comes before
+``widen``, whose casts would hide them, and ``fuse`` after it.
 ``fuse_chains`` joins elementwise nodes of one shape into ``chain`` nodes, which read and
 write memory once. Two more steps have files of their own: ``inline`` and
 ``fuse_reductions``.
@@ -18,6 +19,7 @@ from uniflexflow.passes.fuse_reductions import fuse_reductions
 from uniflexflow.passes.fuse_rows import fuse_rows
 from uniflexflow.passes.inline import inline
 from uniflexflow.passes.pieces import MAX_INPUTS, MAX_STEPS
+from uniflexflow.passes.widen import unrounded
 
 # -- epilogues ---------------------------------------------------------------------
 
@@ -211,28 +213,51 @@ def _emit_chain(
         for value in node.inputs:
             if value.node.id not in inside:
                 inputs.setdefault(value, len(inputs))
+    wanted = [n.outputs[0] for n in group if n.outputs[0] in used_outside]
+    group, same = _without_roundings(group, inside, wanted)
     register = dict(inputs)
     program: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = []
     for node in group:
         register[node.outputs[0]] = len(inputs) + len(program)
-        sources = tuple([register[v] for v in node.inputs])
+        sources = tuple([register[same.get(v, v)] for v in node.inputs])
         program.append((node.op.name, tuple(node.attrs.items()), sources))
-    wanted = [n.outputs[0] for n in group if n.outputs[0] in used_outside]
     with scope(group[-1].scope):
         new = apply(
             OPS["chain"],
             *[env[v] for v in inputs],
             program=tuple(program),
-            results=tuple(register[v] for v in wanted),
+            results=tuple(register[same.get(v, v)] for v in wanted),
         )
     return dict(zip(wanted, new if isinstance(new, tuple) else (new,)))
 
 
+def _without_roundings(
+    group: list[Node], inside: set[int], wanted: list[Value]
+) -> tuple[list[Node], dict[Value, Value]]:
+    """Leave out unrounded casts of what the group itself rounds, and what only they need.
+
+    Returns the nodes that are left, and what stands for the casts.
+    """
+    same: dict[Value, Value] = {}
+    for node in group:
+        if node.attrs.get("unrounded") and node.inputs[0].node.id in inside:
+            source = unrounded(node.inputs[0])
+            if source is not None:
+                same[node.outputs[0]] = same.get(source, source)
+    if not same:
+        return group, same
+    needed = {same.get(v, v) for v in wanted}
+    for node in reversed(group):
+        if node.outputs[0] in needed:
+            needed.update([same.get(v, v) for v in node.inputs])
+    return [n for n in group if n.outputs[0] in needed and n.outputs[0] not in same], same
+
+
 def fuse(graph: Graph) -> Graph:
-    """Fuse epilogues, then chains, then what chains read or are read by.
+    """Fuse chains, then what chains read or are read by; ``fuse_epilogues`` comes before.
 
     What several reductions read is read once when they are one node, so it may then pay to
     compute there what did not before.
     """
-    graph = inline(fuse_chains(fuse_epilogues(graph)))
+    graph = inline(fuse_chains(graph))
     return fuse_rows(inline(fuse_reductions(graph), joined=True))

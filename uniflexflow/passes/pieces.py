@@ -7,11 +7,12 @@ between the pieces, and ``assemble`` writes a piece down as a node again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from uniflexflow.ir import Graph, Node, Value, apply, scope
+from uniflexflow.ops.chain import register_specs
 from uniflexflow.ops.registry import OPS
 
 #: Reductions that can do elementwise work before them; see ``ops.chain``.
@@ -30,6 +31,7 @@ class Step:
     name: str
     attrs: tuple[tuple[str, Any], ...]
     sources: tuple[Step | Value, ...]
+    dtype: str
 
 
 Expression = Step | Value
@@ -69,8 +71,9 @@ def at_an_end(axes: tuple[int, ...], ndim: int) -> bool:
 def _steps(node: Node, count: int) -> list[Expression]:
     """Return what each register of a node's program is; the first ``count`` are its inputs."""
     registers: list[Expression] = list(node.inputs)
-    for name, attrs, sources in node.attrs["program"]:
-        registers.append(Step(name, attrs, tuple([registers[s] for s in sources])))
+    specs = register_specs([v.spec for v in node.inputs], node.attrs["program"])
+    for (name, attrs, sources), spec in zip(node.attrs["program"], specs[count:]):
+        registers.append(Step(name, attrs, tuple([registers[s] for s in sources]), spec.dtype))
     return registers
 
 
@@ -86,7 +89,7 @@ def piece_of(node: Node, position: int) -> Piece | None:
             node,
             position,
             out.shape,
-            {out: Step(node.op.name, (*node.attrs.items(),), node.inputs)},
+            {out: Step(node.op.name, (*node.attrs.items(),), node.inputs, out.dtype)},
         )
     if node.op.name in KINDS:
         value, axes = node.inputs[0], node.attrs["axes"]
@@ -179,6 +182,13 @@ def write_down(
             if isinstance(s, Value):
                 known[e] = ("input", program.inputs.setdefault(s, len(program.inputs)))
                 continue
+            same = _unrounded(s, settled)
+            if same is not None:
+                if same in known:
+                    known[e] = known[s] = known[same]
+                else:
+                    stack.append(same)
+                continue
             missing = [x for x in s.sources if x not in known]
             if missing:
                 stack.extend(reversed(missing))
@@ -189,6 +199,17 @@ def write_down(
 
     program.results = [visit(e) for e in expressions]
     return program
+
+
+def _unrounded(step: Step, settled: Callable[[Expression], Expression]) -> Expression | None:
+    """Return the float32 expression for which an unrounded cast stands, if it is at hand."""
+    if ("unrounded", True) not in step.attrs:
+        return None
+    rounded = settled(step.sources[0])
+    if isinstance(rounded, Step) and rounded.name == "cast" and rounded.dtype == "bfloat16":
+        source = rounded.sources[0]
+        return source if source.dtype == step.dtype else None
+    return None
 
 
 def assemble(piece: Piece, program: Program, env: dict[Value, Value]) -> dict[Value, Value]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from uniflexflow.ir import CONSTANT, INPUT, Graph, Node, TensorSpec, Value, constant, rewrite
+from uniflexflow.ops.dtypes import finfo, is_float
 from uniflexflow.ops.registry import OPS
 
 # A folded constant of at most this many elements is worth its memory.
@@ -154,7 +155,7 @@ def _divide(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value |
         return _as(make, a, spec)
     if number and math.isfinite(number) and abs(math.frexp(number)[0]) == 0.5:
         inverse = 1.0 / number  # exact for a power of two, as long as it stays normal
-        if abs(inverse) >= float(np.finfo(spec.dtype).tiny) and math.isfinite(inverse):
+        if abs(inverse) >= float(finfo(spec.dtype).tiny) and math.isfinite(inverse):
             return _as(make, make("multiply", a, constant(inverse, b.dtype)), spec)
     return None
 
@@ -163,7 +164,7 @@ def _negative(make: Make, inputs: Inputs, attrs: Any, spec: TensorSpec) -> Value
     (x,) = inputs
     if _made_by(x, "negative"):
         return _source(x)
-    if _made_by(x, "subtract") and x.dtype.startswith("float"):
+    if _made_by(x, "subtract") and is_float(x.dtype):
         a, b = x.node.inputs
         return make("subtract", b, a)
     return None
