@@ -163,3 +163,18 @@ def test_dropout_errors():
         random.dropout(np.ones(3), 1.5)
     with pytest.raises(ValueError, match="`noise_shape`"):
         random.dropout(np.ones((3, 2)), 0.5, noise_shape=(2, 2))
+
+
+@pytest.mark.parametrize("draw", [random.normal, random.truncated_normal])
+def test_bfloat16_is_drawn_in_float32_and_rounded(draw):
+    single = draw((1000,), dtype="float32", seed=3)
+    np.testing.assert_array_equal(
+        draw((1000,), dtype="bfloat16", seed=3), single.astype("bfloat16")
+    )
+
+
+def test_uniform_bfloat16_stays_below_one():
+    x = random.uniform((100_000,), dtype="bfloat16", seed=3)
+    single = random.uniform((100_000,), dtype="float32", seed=3)
+    assert x.dtype == "bfloat16"
+    np.testing.assert_array_equal(x.astype("float32"), np.floor(single * 256) / 256)

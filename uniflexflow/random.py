@@ -225,6 +225,11 @@ def _float_dtype(name: str, dtype: str | None) -> str:
     return dtype
 
 
+def _drawn_in(dtype: str) -> str:
+    """Return the dtype in which numbers are drawn that are then rounded to ``dtype``."""
+    return "float32" if dtype == "bfloat16" else dtype
+
+
 @op
 def uniform(
     shape: Sequence[int],
@@ -281,8 +286,9 @@ def normal(
     seed : None, int or SeedGenerator
         See the module's docstring.
     """
-    z = _standard_normal(_key(seed), shape, _float_dtype("normal", dtype))
-    return z if (mean, stddev) == (0.0, 1.0) else z * stddev + mean
+    dtype = _float_dtype("normal", dtype)
+    z = _standard_normal(_key(seed), shape, _drawn_in(dtype))
+    return cast_to(z if (mean, stddev) == (0.0, 1.0) else z * stddev + mean, dtype)
 
 
 # M. Giles, "Approximating the erfinv function" (GPU Computing Gems, 2011), table 5, the
@@ -320,7 +326,8 @@ def truncated_normal(
     seed : None, int or SeedGenerator
         See the module's docstring.
     """
-    u = random_uniform(_key(seed), shape, _float_dtype("truncated_normal", dtype))
+    dtype = _float_dtype("truncated_normal", dtype)
+    u = random_uniform(_key(seed), shape, _drawn_in(dtype))
     edge = math.erf(math.sqrt(2.0))
     x = u * (2 * edge) - edge
     w = -log((1.0 - x) * (1.0 + x)) - 2.5
@@ -329,7 +336,7 @@ def truncated_normal(
         p = p * w + coefficient
     z = x * p * math.sqrt(2.0)
     z = where(z > 2.0, 2.0, where(z < -2.0, -2.0, z))  # rounding at the edges
-    return z * stddev + mean
+    return cast_to(z * stddev + mean, dtype)
 
 
 @op
@@ -395,8 +402,9 @@ def categorical(logits: ArrayLike, num_samples: int, dtype: str = "int32", seed:
     logits = logits if is_float(logits.dtype) else cast_to(logits, floatx())
     batch, classes = logits.shape
     # the largest of logits + Gumbel noise falls on class k with probability softmax_k
-    u = random_uniform(_key(seed), (batch, num_samples, classes), logits.dtype)
-    gumbel = -log(-log(u + (1.0 - u) * finfo(logits.dtype).tiny))
+    drawn = _drawn_in(logits.dtype)
+    u = random_uniform(_key(seed), (batch, num_samples, classes), drawn)
+    gumbel = -log(-log(u + (1.0 - u) * float(finfo(drawn).tiny)))
     scores = reshape(logits, (batch, 1, classes)) + gumbel
     return cast_to(argmax(scores, axis=-1), canonical_dtype(dtype))
 

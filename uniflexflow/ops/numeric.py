@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from uniflexflow.ops.dispatch import as_value, cast_to, meet, op
