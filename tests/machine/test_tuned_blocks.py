@@ -184,7 +184,11 @@ def test_computed_sizes_follow_the_caches():
     large = dataclasses.replace(small, l1d_bytes=48 << 10, l1d_ways=12)
     assert plan_convolution(large).panel_bytes == 44 << 10
     assert (plan_chain(small), plan_chain(large)) == (24 << 10, 36 << 10)
+    roomy = dataclasses.replace(small, scratch_bytes=512 << 10)
+    planned = plan_convolution(roomy)
+    assert (planned.tile_bytes, planned.sum_bytes, planned.tile_rows) == (128 << 10, 144 << 10, 576)
     assert stored.scratch_need(plan_convolution(small)) <= small.scratch_bytes
+    assert stored.scratch_need(planned) <= roomy.scratch_bytes
 
 
 # -- the stored file -----------------------------------------------------------------------

@@ -101,8 +101,10 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
                           and length * s.size < UFF_LINE
                           and (s.oh - 1) * s.sh + span_h - s.top <= s.height
                           and (s.ow - 1) * s.sw + span_w - s.left <= s.width)
-    # rows of g that are whole panels can be read where they are; worth it for few products
-    cdef bint g_in_place = filters % s.lanes == 0 and taps * length <= 64 and s.columns == s.ow
+    # rows of g that are whole panels can be read where they are; worth it for few products, or
+    # if g is one panel, packed as it is
+    cdef bint g_in_place = s.columns == s.ow and filters % s.lanes == 0 and (
+        taps * length <= 64 or all_filters == s.lanes)
     cdef char *buffer = NULL
     cdef char *packed = NULL
     cdef char *sums = NULL

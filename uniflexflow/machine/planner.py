@@ -65,7 +65,7 @@ class ConvolutionBlocks:
     sum_bytes: int
     tile_pixels: int = 192
     filter_bytes: int = 256
-    tile_rows: int = 288
+    tile_rows: int = 576
     point_pixels: int = 128
     point_filter_bytes: int = 512
     point_rows: int = 128
@@ -78,17 +78,22 @@ def plan_convolution(machine: Machine) -> ConvolutionBlocks:
     The panel of weights stays in the first-level cache while rows of the image are gathered
     and results pass by, each of which is used once in a while: one way is left to them. The
     tile, the sums and the packed gradient of a weight gradient are in scratchpad together:
-    they get 3/8, 9/32 and a quarter of it, but no more than of 256 KB: larger tiles gained
-    nothing where they were tried. Pixels, filters and rows of a weight gradient's tile don't
-    follow from caches: they balance what is packed per tile against how often a sum is
-    loaded and stored, and are as measured on AVX2.
+    they get 3/8, 9/32 and a quarter of it, but a tile no more than 128 KB and the others no
+    more than of 512 KB: larger ones gained nothing where they were tried. Rows are as many as
+    the sums' room allows: the more, the less is packed for a product. Pixels and filters of a
+    weight gradient's tile don't follow from caches: they balance what is packed per tile
+    against how often a sum is loaded and stored, and are as measured on AVX2.
     """
     way = machine.l1d_bytes // machine.l1d_ways
-    scratch = min(machine.scratch_bytes, 256 * 1024)
+    scratch = min(machine.scratch_bytes, 512 * 1024)
+    sum_bytes = scratch * 9 // 32
+    filter_bytes = 256
     return ConvolutionBlocks(
         panel_bytes=max(1, machine.l1d_ways - 1) * way,
-        tile_bytes=scratch * 3 // 8,
-        sum_bytes=scratch * 9 // 32,
+        tile_bytes=min(scratch * 3 // 8, 128 * 1024),
+        sum_bytes=sum_bytes,
+        filter_bytes=filter_bytes,
+        tile_rows=sum_bytes // filter_bytes,
     )
 
 
