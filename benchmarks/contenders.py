@@ -18,6 +18,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OURS = "uniflexflow"
+WINOGRAD = "uniflexflow winograd"
+OWN = (OURS, WINOGRAD)
 IMAGES = ("convnet", "resnet20", "resnet50", "vgg16")
 SMALL = ("tiny", "mlp")
 
@@ -57,6 +59,12 @@ def _keras(backend: str, framework: str, *more: str, only: tuple[str, ...] = ())
 
 CONTENDERS = {
     OURS: Contender("UniFlexFlow", "train_keras_api.py", ("--framework", "uniflexflow")),
+    WINOGRAD: Contender(
+        "UniFlexFlow, Winograd",
+        "train_keras_api.py",
+        ("--framework", "uniflexflow", "--convolution", "winograd"),
+        only=IMAGES,
+    ),
     "torch": _torch("eager"),
     "torch compile": _torch("compile"),
     "torch channels-last": _torch("channels_last", IMAGES),
@@ -101,11 +109,11 @@ class Speeds:
 
     def best_peer(self) -> str | None:
         """Return the fastest contender but ourselves."""
-        return max((c for c in self.rounds if c != OURS), key=self.median, default=None)
+        return max((c for c in self.rounds if c not in OWN), key=self.median, default=None)
 
-    def ratios(self, peer: str) -> list[float]:
+    def ratios(self, peer: str, ours: str = OURS) -> list[float]:
         """Return how many times as fast as a peer we were, round by round."""
-        return [a / b for a, b in zip(self.rounds.get(OURS, ()), self.rounds.get(peer, ()))]
+        return [a / b for a, b in zip(self.rounds.get(ours, ()), self.rounds.get(peer, ()))]
 
 
 def run(python: str, contender: str, name: str, threads: int, timeout: float) -> dict | str:
@@ -141,7 +149,7 @@ def measure(
     left = [c for c in contenders if not CONTENDERS[c].only or name in CONTENDERS[c].only]
     for number in range(rounds):
         for contender in list(left):
-            python = sys.executable if contender == OURS else peers_python
+            python = sys.executable if contender in OWN else peers_python
             result = run(python, contender, name, threads, timeout)
             if isinstance(result, str):
                 speeds.why_not[contender] = result
@@ -151,9 +159,10 @@ def measure(
             median = statistics.median(result["steps_per_second"])
             speeds.rounds.setdefault(contender, []).append(median)
             speeds.versions.update(result["versions"])
-            speeds.flops = result.get("flops", speeds.flops)
+            if contender == OURS:
+                speeds.flops = result.get("flops", speeds.flops)
             say(f"{name}, round {number + 1}: {contender}: {median:.2f} steps a second")
         best = {c: max(speeds.rounds[c]) for c in left}
-        least = OUT_OF_REACH * max((v for c, v in best.items() if c != OURS), default=0.0)
-        left = [c for c in left if c == OURS or best[c] >= least]
+        least = OUT_OF_REACH * max((v for c, v in best.items() if c not in OWN), default=0.0)
+        left = [c for c in left if c in OWN or best[c] >= least]
     return speeds

@@ -60,6 +60,8 @@ def workload(speeds: Any, peak: float, date: str) -> dict[str, Any]:
         entry["peak_share"] = round(speeds.median("uniflexflow") * speeds.flops / peak, 4)
         if best is not None:
             entry["ratio"] = round(statistics.median(speeds.ratios(best)), 4)
+    if best is not None and (ratios := speeds.ratios(best, "uniflexflow winograd")):
+        entry["winograd_ratio"] = round(statistics.median(ratios), 4)
     return entry
 
 
@@ -136,22 +138,26 @@ def markdown(table: Table) -> str:
         f"{peaks['copy'] / 1e9:.1f} GB/s (read and written).",
         "## Training steps per second",
         "Medians of interleaved rounds; each framework at its best setting. The ratio is ours to "
-        "the best of the others, in the same round.",
+        "the best of the others, in the same round. Winograd's convolutions are used only where "
+        "`uff.config.set_convolution_algorithm` asks for them.",
     ]
     rows = []
     for name, entry in table["workloads"].items():
         best = best_settings(entry, frameworks)
-        ratio = entry.get("ratio")
+        ratio, winograd = entry.get("ratio"), entry.get("winograd_ratio")
         rows.append(
             [
                 f"`{name}`",
                 *[_speed(best.get(column)) for column in columns],
                 entry["best_peer"] or "",
                 "" if ratio is None else f"{ratio:.2f}",
+                "" if winograd is None else f"{winograd:.2f}",
                 _percent(entry.get("peak_share")),
             ]
         )
-    text.append(_rows(["workload", *columns, "best peer", "ratio", "of the peak"], rows))
+    text.append(
+        _rows(["workload", *columns, "best peer", "ratio", "with Winograd", "of the peak"], rows)
+    )
     text.append("## Kernels, share of the peak of the cores in use")
     threads = sorted({t for entry in table["kernels"].values() for t in entry["shares"]}, key=int)
     text.append(

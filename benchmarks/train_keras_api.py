@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--group", type=int, default=1, help="steps per execution")
+    parser.add_argument("--convolution", default="direct", choices=["direct", "winograd"])
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
     backend = os.environ.get("KERAS_BACKEND") if args.framework == "keras" else None
@@ -32,6 +33,8 @@ def main() -> None:
 
         tensorflow.config.threading.set_intra_op_parallelism_threads(args.threads)
     k = importlib.import_module(args.framework)
+    if args.framework == "uniflexflow":
+        k.config.set_convolution_algorithm(args.convolution)
     w = WORKLOADS[args.name]
     model = build(k, args.name)
     model.compile(

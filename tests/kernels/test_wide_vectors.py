@@ -28,6 +28,7 @@ FAMILIES = (
     "reduce",
     "softmax",
     "window",
+    "winograd",
 )
 
 HAS_AVX512 = "v4" in dispatch.available()

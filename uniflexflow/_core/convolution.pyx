@@ -19,7 +19,7 @@ from uniflexflow._core.core cimport (
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.window cimport Window, even, parts
 
-from uniflexflow._core import convolution_gradient, convolution_plan, depthwise
+from uniflexflow._core import convolution_gradient, convolution_plan, depthwise, winograd
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -289,6 +289,10 @@ def _forward(node, bias, relu):
                       flops=flops)
 
 
+def lower_conv2d(node):
+    return _forward(node, False, False)
+
+
 def lower_conv2d_bias(node):
     return _forward(node, True, node.attrs["activation"] == "relu")
 
@@ -309,9 +313,19 @@ def lower_data_gradient(node):
                       flops=flops)
 
 
+def _first(*lowerings):
+    """The first of several algorithms that applies to a node."""
+    def lower(node):
+        for each in lowerings:
+            call = each(node)
+            if call is not None:
+                return call
+    return lower
+
+
 LOWERINGS = {
-    "conv2d": lambda node: _forward(node, False, False),
-    "conv2d_bias": lower_conv2d_bias,
-    "conv2d_data_gradient": lower_data_gradient,
-    "conv2d_weight_gradient": convolution_gradient.lower,
+    "conv2d": _first(winograd.lower_forward, lower_conv2d),
+    "conv2d_bias": _first(winograd.lower_forward, lower_conv2d_bias),
+    "conv2d_data_gradient": _first(winograd.lower_data_gradient, lower_data_gradient),
+    "conv2d_weight_gradient": _first(winograd.lower_weight_gradient, convolution_gradient.lower),
 }

@@ -22,7 +22,7 @@ cdef extern from "tile/convolution.h" nogil:
         int accumulate, relu
 
     ctypedef struct uff_convolution_kernels:
-        int lanes_f32, lanes_f64
+        int lanes_f32, lanes_f64, rows_f32, rows_f64
         void (*product_f32)(const uff_gathered_product *) noexcept nogil
         void (*product_f64)(const uff_gathered_product *) noexcept nogil
         void (*pack_f32)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil

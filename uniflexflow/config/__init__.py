@@ -1,5 +1,6 @@
 """``uff.config``: settings for the whole process."""
 
+from uniflexflow.config.algorithms import convolution_algorithm, set_convolution_algorithm
 from uniflexflow.config.limits import (
     max_epochs,
     max_steps_per_epoch,
@@ -22,6 +23,7 @@ from uniflexflow.training.display import (
 
 __all__ = [
     "backend",
+    "convolution_algorithm",
     "disable_interactive_logging",
     "dtype_policy",
     "enable_interactive_logging",
@@ -31,6 +33,7 @@ __all__ = [
     "is_interactive_logging_enabled",
     "max_epochs",
     "max_steps_per_epoch",
+    "set_convolution_algorithm",
     "set_dtype_policy",
     "set_epsilon",
     "set_floatx",

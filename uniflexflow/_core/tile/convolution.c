@@ -44,6 +44,8 @@
 static const uff_convolution_kernels table = {
     .lanes_f32 = 2 * UFF_F32,
     .lanes_f64 = 2 * UFF_F64,
+    .rows_f32 = ROWS,
+    .rows_f64 = ROWS,
     .product_f32 = product_f32,
     .product_f64 = product_f64,
     .pack_f32 = pack_f32,

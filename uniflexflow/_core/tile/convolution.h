@@ -27,6 +27,7 @@ typedef struct {
 
 struct uff_convolution_kernels {
     int lanes_f32, lanes_f64; /* columns of one panel */
+    int rows_f32, rows_f64;   /* of a register block: other numbers of rows are slower */
     void (*product_f32)(const uff_gathered_product *p);
     void (*product_f64)(const uff_gathered_product *p);
     /* dst[q][lane j] = src[q * k_step + j * n_step], j < n <= lanes; other lanes are 0 */

@@ -38,6 +38,7 @@
     X(recurrent, arg)        \
     X(reduce, arg)           \
     X(softmax, arg)          \
-    X(window, arg)
+    X(window, arg)           \
+    X(winograd, arg)
 
 #endif
