@@ -190,6 +190,8 @@ REDUCED = [
     ((50, 4, 8), (50, 1, 8), (1,)), ((50, 4, 8), (1, 4, 1), (0, 2)), ((5,), (), (0,)),
     ((3, 5, 7, 9), (5, 1, 9), (0, 2)), ((3, 5, 7, 9), (5, 1, 9), (1, 3)), ((1, 1), (1,), (0,)),
     ((0, 4), (4,), (0,)), ((4, 0), (4, 1), (0,)), ((64, 1), (1, 64), (1,)), ((5000,), (), (0,)),
+    # more rows than one partial result takes in
+    ((110000, 5), (5,), (0,)), ((5000, 300), (300,), (0,)), ((40, 60, 5000), (60, 5000), (0,)),
 ]  # fmt: skip
 
 
@@ -223,3 +225,21 @@ def test_several_registers_are_reduced_in_one_pass(a, b, axes, rng):
             if 0 not in shape:
                 check("chain_reduce", *arrays, program=PROGRAM[:4], results=results, axes=axes,
                       kind="max", ulp=8)  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(1 << 18, 16), (1 << 13, 300), (1 << 11, 5000), (8, 300, 999)])
+def test_a_long_float32_sum_of_a_chain_is_as_good_as_a_short_one(shape):
+    x = np.full(shape, 0.1, "float32")
+    axes = tuple(range(x.ndim - 1))
+    node = node_of("chain_reduce", (x,), program=(("negative", (), (0,)),), results=(1,),
+                   axes=axes, kind="sum")  # fmt: skip
+    (y,) = compute(node, (x,))
+    np.testing.assert_allclose(y, -float(np.float32(0.1)) * (x.size // shape[-1]), rtol=4e-6)
+
+
+def test_a_nan_in_one_column_stays_in_it(rng):
+    x = rng.standard_normal((3000, 48)).astype("float32")
+    x[1234, 7], x[2999, 40] = np.nan, -np.inf
+    for kind in ("sum", "max"):
+        check("chain_reduce", x, program=(("negative", (), (0,)),), results=(1,), axes=(0,),
+              kind=kind, ulp=64, scale=1000.0)  # fmt: skip

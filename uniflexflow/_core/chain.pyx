@@ -50,12 +50,16 @@ cdef extern from "tile/reduce.h" nogil:
                      int64_t stride) noexcept nogil
         void (*columns)(void *acc, const void *x, int64_t count, int64_t n,
                         int64_t stride) noexcept nogil
+        int part_size
+        void (*blank)(void *part, int64_t n) noexcept nogil
+        void (*gather)(void *part, const void *x, int64_t count, int64_t n) noexcept nogil
+        void (*fold)(void *acc, void *part, int64_t together, int64_t n) noexcept nogil
         void (*merge)(void *acc, const void *other, int64_t n) noexcept nogil
         void (*finish)(void *out, const void *acc, int64_t n) noexcept nogil
     ctypedef struct uff_reduce_kernels:
         uff_reducer reducers[3][8]
     const uff_reduce_kernels *uff_reduce(const uff_kernels *k) noexcept
-    enum: UFF_REDUCE_COLUMNS
+    enum: UFF_REDUCE_COLUMNS, UFF_COLUMN_BLOCK
 
 
 cdef extern from "tile/function.h" nogil:
@@ -305,9 +309,13 @@ cdef void run_chain_rows(const uff_instruction *ins, const uff_team *team) noexc
 # its own accumulators for all of the results, one result after the other; chunks are cut by
 # sizes alone and combined in order. They share one set if every element of a result is made by
 # one chunk: the loops kept are the outer ones.
+#
+# Sums along columns: a tile has few rows, so tiles gather in partial results of their own dtype,
+# which go to the accumulators when UFF_COLUMN_BLOCK rows have come, or other results begin. Of
+# short rows, TOGETHER make one row of them; 0: rows are too long, each tile goes by itself.
 cdef enum:
     REDUCER, OUT_ITEMSIZE, OUT_SIZE, CHUNKS, CHUNK_TILES, ROW_KEPT, COLUMN_KEPT, WORKSPACE
-    REDUCE_CORES, OUTER_LOOPS, SHARED, RESULTS, REDUCE_HEADER
+    REDUCE_CORES, OUTER_LOOPS, SHARED, RESULTS, TOGETHER, REDUCE_HEADER
 
 
 cdef void fold_tile(const int64_t *r, const Tile *t, int64_t outer, const char *x,
@@ -338,6 +346,48 @@ cdef void fold_tile(const int64_t *r, const Tile *t, int64_t outer, const char *
         j += width
 
 
+# Partial results, one result's after the other's.
+cdef struct Partial:
+    char *memory
+    int64_t width, base, taken  # of one result: elements, first accumulator, elements that came
+
+
+cdef inline void fold_partial(const int64_t *r, Partial *p, char *acc) noexcept nogil:
+    """Take the partial results in; they are blank afterwards."""
+    cdef const uff_reducer *reducer = <const uff_reducer *><size_t>r[REDUCER]
+    cdef int64_t q
+    for q in range(r[RESULTS]):
+        reducer.fold(acc + (q * r[OUT_SIZE] + p.base) * reducer.acc_size,
+                     p.memory + q * p.width * reducer.part_size, r[TOGETHER],
+                     p.width // r[TOGETHER])
+    p.taken = 0
+
+
+cdef inline void gather_tile(const int64_t *r, const Frame *f, const Tile *t, Partial *p,
+                             char *acc) noexcept nogil:
+    """Take one tile of each result into the partial ones."""
+    cdef const uff_reducer *reducer = <const uff_reducer *><size_t>r[REDUCER]
+    cdef const int64_t *strides = r + REDUCE_HEADER
+    cdef int64_t outer = f.head[OUTER], base = 0, count = t.rows * t.columns, i, q
+    cdef int64_t whole = count // p.width, rest = count - whole * p.width
+    cdef const char *x
+    cdef char *part
+    for i in range(outer):
+        base += t.outer[i] * strides[i]
+    if p.taken and (base != p.base or p.taken + count > UFF_COLUMN_BLOCK * p.width):
+        fold_partial(r, p, acc)
+    p.base = base
+    p.taken += count
+    for q in range(r[RESULTS]):
+        x = <const char *>f.registers[f.out_entries[q * f.out_ints]]
+        part = p.memory + q * p.width * reducer.part_size
+        if t.columns < f.head[COLUMNS]:  # a part of one row
+            reducer.gather(part + t.column * reducer.part_size, x, 1, t.columns)
+            continue
+        reducer.gather(part, x, whole, p.width)
+        reducer.gather(part, x + (count - rest) * r[OUT_ITEMSIZE], rest > 0, rest)
+
+
 cdef void chain_reduce_share(uff_slave *self, void *arg) noexcept nogil:
     cdef const uff_instruction *ins = <const uff_instruction *>arg
     cdef const int64_t *r = ins.ints
@@ -350,6 +400,7 @@ cdef void chain_reduce_share(uff_slave *self, void *arg) noexcept nogil:
     cdef char *acc
     cdef Frame f
     cdef Tile t
+    cdef Partial p = Partial(NULL, 0, 0, 0)
     outer = r[OUTER_LOOPS]
     head = r + REDUCE_HEADER + outer + 2
     tiles = count_tiles(head)
@@ -357,6 +408,11 @@ cdef void chain_reduce_share(uff_slave *self, void *arg) noexcept nogil:
     tile_bytes = head[TILE_ROWS] * head[TILE_COLUMNS] * r[OUT_ITEMSIZE]
     for q in range(r[RESULTS]):
         f.registers[f.out_entries[q * f.out_ints]] = uff_take(self, tile_bytes)
+    if r[TOGETHER]:
+        p.width = r[TOGETHER] * head[COLUMNS]
+        p.taken = 0
+        p.memory = <char *>uff_take(self, r[RESULTS] * p.width * reducer.part_size)
+        reducer.blank(p.memory, r[RESULTS] * p.width)
     if r[SHARED]:
         uff_share(self, all_sizes, &lo, &hi)
         reducer.start(partial + lo * reducer.acc_size, hi - lo)
@@ -371,9 +427,14 @@ cdef void chain_reduce_share(uff_slave *self, void *arg) noexcept nogil:
             find_tile(head, number, &t)
             bring_inputs(&f, &t)
             run_steps(f.main_steps, f.main_count, f.registers, t.rows * t.columns)
+            if r[TOGETHER]:
+                gather_tile(r, &f, &t, &p, acc)
+                continue
             for q in range(r[RESULTS]):
                 x = <char *>f.registers[f.out_entries[q * f.out_ints]]
                 fold_tile(r, &t, outer, x, acc + q * size * reducer.acc_size)
+        if r[TOGETHER] and p.taken:
+            fold_partial(r, &p, acc)
     uff_sync(self)
     uff_share(self, all_sizes, &lo, &hi)
     for k in range(1, 1 if r[SHARED] else r[CHUNKS]):
@@ -461,6 +522,8 @@ def lower(node):
 # Chunks of a reduced chain: at most so many, and each at least so many times the result.
 cdef int MAX_CHUNKS = 16
 cdef int CHUNK_RESULTS = 8
+# Partial results: short rows are joined to so many elements, and all take at most so much.
+cdef int TOGETHER_ELEMENTS = 256, PARTIAL_BYTES = 64 * 1024
 
 
 def lower_reduce(node):
@@ -492,8 +555,12 @@ def lower_reduce(node):
         chunks = max(1, min(MAX_CHUNKS, tiles, total // max(1, CHUNK_RESULTS * out.size)))
         chunk_tiles = -(-tiles // chunks)
     chunks = max(1, -(-tiles // max(1, chunk_tiles)))
+    together = max(1, TOGETHER_ELEMENTS // max(1, columns))
+    together = min(together, max(1, tile_rows)) if tile_columns == columns else 1
+    if kept[-2] or not kept[-1] or count * together * columns * reducer.part_size > PARTIAL_BYTES:
+        together = 0
     head = [<size_t>reducer, out.itemsize, out.size, chunks, chunk_tiles, kept[-2], kept[-1],
-            count + len(inputs), ints[12], outer, shared, count,
+            count + len(inputs), ints[12], outer, shared, count, together,
             *[s if k else 0 for s, k in zip(strides, kept)]]
     name = "_".join(["chain", *[step[0] for step in attrs["program"]], *[attrs["kind"]] * count])
     return KernelCall(name, <size_t>&run_chain_reduce, (*head, *ints),

@@ -87,6 +87,39 @@ static void check_reducer(const uff_reduce_kernels *k, int kind, int dtype, int 
     check_leave(what, x), check_leave(what, one), check_leave(what, two), check_leave(what, out);
 }
 
+/* Tiles of 4, 1 and what is left of the rows, through partial results of some rows together. */
+static void check_gather(const uff_reduce_kernels *k, int kind, int dtype, int64_t together,
+                         int64_t n)
+{
+    const uff_reducer *r = &k->reducers[kind][dtype];
+    const int size = check_sizes[dtype];
+    const int64_t wide = together * n, rows = 7 * together + together / 2;
+    char what[96];
+    snprintf(what, sizeof what, "%s of %s, gathered, %lld x %lld", kinds[kind], check_names[dtype],
+             (long long)together, (long long)n);
+    char *x = check_room(rows * n * size, size);
+    void *acc = check_room(n * r->acc_size, r->acc_size), *out = check_room(n * size, size);
+    void *part = check_room(wide * r->part_size, r->part_size);
+    fill(dtype, x, rows * n, 0);
+    r->start(acc, n);
+    r->blank(part, wide);
+    for (int round = 0; round < 2; round++) { /* a part that was folded is blank */
+        r->gather(part, x, round ? 0 : 4, wide);
+        r->gather(part, x + 4 * wide * size, round ? 3 : 0, wide);
+        r->fold(acc, part, together, n);
+    }
+    r->gather(part, x + 7 * wide * size, 1, together / 2 * n);
+    r->fold(acc, part, together, n);
+    r->finish(out, acc, n);
+    for (int64_t j = 0; j < n; j++) {
+        number want = first(kind, dtype);
+        for (int64_t i = 0; i < rows; i++)
+            want = take(kind, dtype, want, check_get(dtype, x, i * n + j));
+        check_close(what, j, check_get(dtype, out, j), wrapped(dtype, want), 0);
+    }
+    check_leave(what, x), check_leave(what, acc), check_leave(what, out), check_leave(what, part);
+}
+
 /* float32 blocks of 4096 over lanes and four vectors; columns by 128 rows. */
 static void check_rounding(const uff_reduce_kernels *k, int dtype, int by_columns, int64_t count)
 {
@@ -179,6 +212,9 @@ int main(void)
                     check_reducer(k, kind, dtype, 1, 1, sizes[s], gap);
                     check_reducer(k, kind, dtype, 1, 0, sizes[s], gap);
                 }
+            for (int s = 0; s < COUNT(sizes); s++)
+                for (int64_t together = 1; together < 20; together += 6)
+                    check_gather(k, kind, dtype, together, sizes[s]);
             check_reducer(k, kind, dtype, 0, 2, 0, 3);
             check_reducer(k, kind, dtype, 0, 1, 3 * 4096 + 70, 0); /* several blocks */
             check_reducer(k, kind, dtype, 1, 403, 5, 0); /* rows together, several blocks */

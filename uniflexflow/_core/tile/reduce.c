@@ -108,10 +108,9 @@ VTAKE(vmin, f64, uff_vf64, uff_vi64, <)
 /* -- columns ------------------------------------------------------------------------------- */
 
 /* Rows are added four at a time to a row of partial results of type P that stays in the L1
- * cache, which goes to the accumulators after COLUMN_BLOCK rows. Where a row is short,
+ * cache, which goes to the accumulators after UFF_COLUMN_BLOCK rows. Where a row is short,
  * several rows that follow each other in memory are taken as one, and folded, as P, before
  * they go to the accumulators: a tile has few of them, and float64 would be half the work. */
-#define COLUMN_BLOCK 128
 #define FOUR(kind, t, T, P, TAKE)                                                             \
     static inline void kind##_four_##t(P *part, const T *p, int64_t n, int64_t stride)        \
     {                                                                                         \
@@ -157,7 +156,7 @@ FOUR_EXTREMES(min, f64, double, uff_vf64, uff_vf64u, UFF_F64, FMIN)
             part[i] = TAKE(m, x0);                                                            \
         }                                                                                     \
     }                                                                                         \
-    static inline void kind##_fold_##t(P *part, const P *p, int64_t n)                        \
+    static inline void kind##_halve_##t(P *part, const P *p, int64_t n)                       \
     {                                                                                         \
         UFF_EACH                                                                              \
         {                                                                                     \
@@ -165,12 +164,40 @@ FOUR_EXTREMES(min, f64, double, uff_vf64, uff_vf64u, UFF_F64, FMIN)
             part[i] = TAKE(m, x0);                                                            \
         }                                                                                     \
     }                                                                                         \
+    static void kind##_blank_##t(void *part_, int64_t n)                                      \
+    {                                                                                         \
+        P *part = part_;                                                                      \
+        UFF_EACH part[i] = FIRST;                                                             \
+    }                                                                                         \
+    static void kind##_gather_##t(void *part, const void *x, int64_t count, int64_t n)        \
+    {                                                                                         \
+        const T *p = x;                                                                       \
+        for (; count >= 4; count -= 4, p += 4 * n)                                            \
+            kind##_four_##t(part, p, n, n);                                                   \
+        for (; count > 0; count--, p += n)                                                    \
+            kind##_one_##t(part, p, n);                                                       \
+    }                                                                                         \
+    static void kind##_fold_##t(void *acc, void *part_, int64_t together, int64_t n)          \
+    {                                                                                         \
+        A *a = acc;                                                                           \
+        P *part = part_;                                                                      \
+        for (int64_t k = together, half; k > 1; k -= half) {                                  \
+            half = k / 2;                                                                     \
+            kind##_halve_##t(part, part + (k - half) * n, half * n);                          \
+        }                                                                                     \
+        UFF_EACH                                                                              \
+        {                                                                                     \
+            const A m = a[i], x0 = (A)part[i];                                                \
+            a[i] = TAKE(m, x0);                                                               \
+        }                                                                                     \
+        kind##_blank_##t(part, together * n);                                                 \
+    }                                                                                         \
     static inline void kind##_wide_##t(A *acc, const T *x, int64_t count, int64_t n,          \
                                        int64_t stride)                                        \
     {                                                                                         \
         P part[UFF_REDUCE_COLUMNS];                                                           \
-        for (int64_t done = 0; done < count; done += COLUMN_BLOCK) {                          \
-            int64_t rows = count - done < COLUMN_BLOCK ? count - done : COLUMN_BLOCK, r = 0;  \
+        for (int64_t done = 0; done < count; done += UFF_COLUMN_BLOCK) {                          \
+            int64_t rows = count - done < UFF_COLUMN_BLOCK ? count - done : UFF_COLUMN_BLOCK, r = 0;  \
             const T *p = x + done * stride;                                                   \
             UFF_EACH part[i] = FIRST;                                                         \
             for (; r + 4 <= rows; r += 4, p += 4 * stride)                                    \
@@ -193,7 +220,7 @@ FOUR_EXTREMES(min, f64, double, uff_vf64, uff_vf64u, UFF_F64, FMIN)
         while (together > 1 && count >= together) {                                           \
             P part[256];                                                                      \
             int64_t rows = UFF_SUM_BLOCK / together, r = 0;                                   \
-            rows = rows < COLUMN_BLOCK ? rows : COLUMN_BLOCK;                                 \
+            rows = rows < UFF_COLUMN_BLOCK ? rows : UFF_COLUMN_BLOCK;                                 \
             rows = rows < count / together ? rows : count / together;                         \
             for (int64_t i = 0; i < wide; i++)                                                \
                 part[i] = FIRST;                                                              \
@@ -201,14 +228,7 @@ FOUR_EXTREMES(min, f64, double, uff_vf64, uff_vf64u, UFF_F64, FMIN)
                 kind##_four_##t(part, x + r * wide, wide, wide);                              \
             for (; r < rows; r++)                                                             \
                 kind##_one_##t(part, x + r * wide, wide);                                     \
-            for (int64_t k = together, half; k > 1; k -= half) {                              \
-                half = k / 2;                                                                 \
-                kind##_fold_##t(part, part + (k - half) * n, half * n);                       \
-            }                                                                                 \
-            for (int64_t i = 0; i < n; i++) {                                                 \
-                const A m = a[i], x0 = (A)part[i];                                            \
-                a[i] = TAKE(m, x0);                                                           \
-            }                                                                                 \
+            kind##_fold_##t(a, part, together, n);                                            \
             x += rows * wide;                                                                 \
             count -= rows * together;                                                         \
         }                                                                                     \
@@ -326,21 +346,25 @@ CUMSUM(i64, int64_t, uint64_t)
 CUMSUM(i8, int8_t, uint64_t)
 CUMSUM(u8, uint8_t, uint64_t)
 
-#define REDUCER(kind, t, A) \
-    {sizeof(A), kind##_start_##t, kind##_rows_##t, kind##_columns_##t, kind##_merge_##t, kind##_finish_##t}
+#define REDUCER(kind, t, A, P)                                                          \
+    {sizeof(A), kind##_start_##t, kind##_rows_##t, kind##_columns_##t, sizeof(P),       \
+     kind##_blank_##t, kind##_gather_##t, kind##_fold_##t, kind##_merge_##t,            \
+     kind##_finish_##t}
+#define EXTREME(kind, t, T) REDUCER(kind, t, T, T)
 #define EXTREMES(kind)                                                                         \
-    {REDUCER(kind, f32, float), REDUCER(kind, f64, double), REDUCER(kind, i32, int32_t),       \
-     REDUCER(kind, i64, int64_t), REDUCER(kind, i8, int8_t), REDUCER(kind, u8, uint8_t),       \
-     REDUCER(kind, u8, uint8_t)}
+    {EXTREME(kind, f32, float), EXTREME(kind, f64, double), EXTREME(kind, i32, int32_t),       \
+     EXTREME(kind, i64, int64_t), EXTREME(kind, i8, int8_t), EXTREME(kind, u8, uint8_t),       \
+     EXTREME(kind, u8, uint8_t)}
 #define ALL7(op) {op##_f32, op##_f64, op##_i32, op##_i64, op##_i8, op##_u8, op##_u8}
 
 static const uff_reduce_kernels table = {
     .reducers =
         {
             /* a sum of bools is true if one is */
-            {REDUCER(sum, f32, double), REDUCER(sum, f64, double), REDUCER(sum, i32, int64_t),
-             REDUCER(sum, i64, int64_t), REDUCER(sum, i8, int64_t), REDUCER(sum, u8, int64_t),
-             REDUCER(max, u8, uint8_t)},
+            {REDUCER(sum, f32, double, float), REDUCER(sum, f64, double, double),
+             REDUCER(sum, i32, int64_t, int64_t), REDUCER(sum, i64, int64_t, int64_t),
+             REDUCER(sum, i8, int64_t, int64_t), REDUCER(sum, u8, int64_t, int64_t),
+             EXTREME(max, u8, uint8_t)},
             EXTREMES(max),
             EXTREMES(min),
         },

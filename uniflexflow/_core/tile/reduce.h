@@ -18,12 +18,22 @@ typedef struct {
     void (*rows)(void *acc, const void *x, int64_t count, int64_t n, int64_t stride);
     /* acc[j] takes in x[i * stride + j] for all of `count` rows, j < n <= UFF_REDUCE_COLUMNS */
     void (*columns)(void *acc, const void *x, int64_t count, int64_t n, int64_t stride);
+    /* Sums of tiles that are too short to go to the accumulators one by one: partial results
+     * of `part_size` bytes, in float32 for float32. `together` rows of n are one row of them. */
+    int part_size;
+    void (*blank)(void *part, int64_t n);
+    /* part[j] takes in x[i * n + j] for all of `count` rows that follow each other, j < n */
+    void (*gather)(void *part, const void *x, int64_t count, int64_t n);
+    /* acc[j] takes in part[i * n + j] for i < together, j < n; part is blank afterwards */
+    void (*fold)(void *acc, void *part, int64_t together, int64_t n);
     void (*merge)(void *acc, const void *other, int64_t n);
     void (*finish)(void *out, const void *acc, int64_t n);
 } uff_reducer;
 
 #define UFF_SUM_BLOCK 4096
 #define UFF_REDUCE_COLUMNS 1024
+/* Rows that a partial result takes in before it goes to its accumulator. */
+#define UFF_COLUMN_BLOCK 128
 
 enum { UFF_SUM, UFF_MAX, UFF_MIN, UFF_NUM_REDUCERS };
 
