@@ -195,6 +195,7 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
     p.cols = cols
     p.places = places
     p.b_step = h.lanes
+    p.ahead[0].runs = p.ahead[1].runs = 0
     for t in range(lo, hi):
         first_panel = t % cut.across_panels * cut.panels
         rest = t // cut.across_panels

@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from uniflexflow._core.convolution_tile cimport (
-    Block, UFF_LINE, copy_block, lanes, padded, place_pixels, uff_convolution,
+    Block, UFF_LINE, copy_block, expect_pixels, lanes, padded, place_pixels, uff_convolution,
     uff_convolution_kernels, uff_gathered_product,
 )
 from uniflexflow._core.core cimport (
@@ -80,6 +80,25 @@ cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
                               hi)
 
 
+cdef void take_tile(const Contraction *s, int64_t t, Block *of_x, Block *of_g) noexcept nogil:
+    """Tile number ``t``: its results, and the block of the image under their windows."""
+    cdef int64_t across_columns = parts(s.ow, s.columns), across_rows = parts(s.oh, s.rows)
+    # a window of one pixel needs no pixels between those that it meets
+    cdef int64_t sh = s.sh if s.kh > 1 else 1, sw = s.sw if s.kw > 1 else 1
+    of_g.column0 = t % across_columns * s.columns
+    of_g.row0 = t // across_columns % across_rows * s.rows
+    of_g.n0 = t // (across_columns * across_rows) * s.images
+    of_g.images = min(s.images, s.n - of_g.n0)
+    of_g.high = min(s.rows, s.oh - of_g.row0)
+    of_g.wide = min(s.columns, s.ow - of_g.column0)
+    of_g.row_step = of_g.column_step = 1
+    of_x.n0, of_x.images = of_g.n0, of_g.images
+    of_x.row0, of_x.column0 = of_g.row0 * s.sh - s.top, of_g.column0 * s.sw - s.left
+    of_x.high = (of_g.high - 1) * sh + (s.kh - 1) * s.dh + 1
+    of_x.wide = (of_g.wide - 1) * sw + (s.kw - 1) * s.dw + 1
+    of_x.row_step, of_x.column_step = s.sh // sh, s.sw // sw
+
+
 cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t group, int64_t c0,
                          int64_t f0) noexcept nogil:
     """Sum one part's pixels into the block of some channels and filters, tile after tile."""
@@ -110,12 +129,14 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     cdef char *sums = NULL
     cdef char *out = job.partial + s.size * (
         part * s.total + c0 * all_filters + group * s.filters + f0)
-    cdef int64_t across_columns = parts(s.ow, s.columns), across_rows = parts(s.oh, s.rows)
-    cdef int64_t t, n0, r0, col0, images, num_rows, columns, high, wide, step, i, j, c, k
+    cdef int64_t t, high, wide, step, i, j, c, k
     cdef int64_t was_images = -1, was_rows = -1, was_columns = -1
     cdef int64_t first = s.tiles * part // s.parts, last = s.tiles * (part + 1) // s.parts
-    cdef const char *g
-    cdef Block block
+    cdef int64_t blocks = max(taps * length // tile.rows_f32 * panels, <int64_t>1)
+    cdef const char *x = job.x + s.size * (group * s.channels + c0)
+    cdef const char *g = job.g + s.size * (group * s.filters + f0)
+    cdef const char *place
+    cdef Block of_x, of_g  # the tile's part of both
     cdef uff_gathered_product p
     step = padded(length, s.size, 2 * UFF_LINE)
     if not in_place:
@@ -125,8 +146,6 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
         packed = <char *>uff_take(self, most * panels * s.lanes * s.size)
     if s.keep_sums:
         sums = <char *>uff_take(self, taps * length * filters * s.size)
-    block.row_step = s.sh // sh
-    block.column_step = s.sw // sw
     p.m = taps * length
     p.n = filters
     p.rows = rows
@@ -140,30 +159,22 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
         for c in range(length):
             places[k] = k * filters if s.keep_sums else (i * s.channels + c) * all_filters
             k += 1
+    p.ahead[0].runs = p.ahead[1].runs = 0
+    take_tile(s, first, &of_x, &of_g)
     for t in range(first, last):
-        col0 = t % across_columns * s.columns
-        r0 = t // across_columns % across_rows * s.rows
-        n0 = t // (across_columns * across_rows) * s.images
-        images = min(s.images, s.n - n0)
-        num_rows = min(s.rows, s.oh - r0)
-        columns = min(s.columns, s.ow - col0)
-        p.k = images * num_rows * columns
+        p.k = of_g.images * of_g.high * of_g.wide
         if in_place:
             high, wide, step = s.height, s.width, pitch
             sh, sw = s.sh, s.sw
-            p.a = job.x + s.size * (
-                ((n0 * s.height + r0 * s.sh - s.top) * s.width + col0 * s.sw - s.left) * pitch
-                + group * s.channels + c0)
+            p.a = x + s.size * pitch * (
+                (of_x.n0 * s.height + of_x.row0) * s.width + of_x.column0)
         else:
-            block.n0, block.images = n0, images
-            block.row0, block.column0 = r0 * s.sh - s.top, col0 * s.sw - s.left
-            block.high = high = (num_rows - 1) * sh + span_h
-            block.wide = wide = (columns - 1) * sw + span_w
-            copy_block(job.x + s.size * (group * s.channels + c0), s.size, s.height, s.width,
-                       pitch, &block, length, step, buffer)
+            high, wide = of_x.high, of_x.wide
+            copy_block(x, s.size, s.height, s.width, pitch, &of_x, length, step, buffer)
             p.a = buffer
-        if images != was_images or num_rows != was_rows or columns != was_columns:
-            place_pixels(pixels, sources, images, num_rows, columns, high * wide * step,
+        if of_g.images != was_images or of_g.high != was_rows or of_g.wide != was_columns:
+            was_images, was_rows, was_columns = of_g.images, of_g.high, of_g.wide
+            place_pixels(pixels, sources, was_images, was_rows, was_columns, high * wide * step,
                          sh * wide * step, sw * step, s.oh * s.ow * all_filters,
                          s.ow * all_filters, all_filters)
             for k in range(p.k):
@@ -174,22 +185,26 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
                     for c in range(length):
                         rows[k] = (i * s.dh * wide + j * s.dw) * step + c
                         k += 1
-            was_images, was_rows, was_columns = images, num_rows, columns
-        g = job.g + s.size * (((n0 * s.oh + r0) * s.ow + col0) * all_filters + group * s.filters
-                              + f0)
+        place = g + s.size * all_filters * ((of_g.n0 * s.oh + of_g.row0) * s.ow + of_g.column0)
         if g_in_place:
-            p.b = g
+            p.b = place
             p.b_step = all_filters
             p.b_panel = s.lanes
         else:
             if s.size == 4:
-                tile.gather_f32(p.k, filters, g, sources, packed)
+                tile.gather_f32(p.k, filters, place, sources, packed)
             else:
-                tile.gather_f64(p.k, filters, g, sources, packed)
+                tile.gather_f64(p.k, filters, place, sources, packed)
             p.b = packed
             p.b_step = s.lanes
             p.b_panel = p.k * s.lanes
         p.accumulate = t > first
+        if t + 1 < last:
+            take_tile(s, t + 1, &of_x, &of_g)
+            expect_pixels(&p.ahead[0], x, s.size, s.height, s.width, pitch, &of_x, length, blocks)
+            expect_pixels(&p.ahead[1], g, s.size, s.oh, s.ow, all_filters, &of_g, filters, blocks)
+        else:
+            p.ahead[0].runs = p.ahead[1].runs = 0
         if s.size == 4:
             tile.product_f32(&p)
         else:

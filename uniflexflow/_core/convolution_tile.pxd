@@ -9,6 +9,10 @@ from uniflexflow._core.window cimport parts
 
 
 cdef extern from "tile/convolution.h" nogil:
+    ctypedef struct uff_ahead:
+        const char *at
+        int64_t lines, step, runs, line, each
+
     ctypedef struct uff_gathered_product:
         int64_t m, n, k
         const void *a
@@ -20,6 +24,7 @@ cdef extern from "tile/convolution.h" nogil:
         const int64_t *places
         const void *bias
         int accumulate, relu
+        uff_ahead ahead[2]
 
     ctypedef struct uff_convolution_kernels:
         int lanes_f32, lanes_f64, rows_f32, rows_f64
@@ -70,6 +75,37 @@ cdef inline int64_t padded(int64_t length, int64_t size, int64_t least) noexcept
 # A block of images in scratchpad: every row_step-th row and column_step-th column.
 cdef struct Block:
     int64_t n0, images, row0, high, row_step, column0, wide, column_step
+
+
+cdef inline void expect(uff_ahead *ahead, const char *at, int64_t runs, int64_t nbytes,
+                        int64_t step, int64_t blocks) noexcept nogil:
+    """Ask for ``runs`` runs of ``nbytes`` bytes, ``step`` apart, during ``blocks`` blocks."""
+    if nbytes == step:
+        nbytes *= runs
+        runs = 1
+    ahead.at, ahead.step, ahead.runs, ahead.line = at, step, runs, 0
+    ahead.lines = parts(nbytes, UFF_LINE)
+    ahead.each = parts(runs * ahead.lines, blocks)
+
+
+cdef inline void expect_pixels(uff_ahead *ahead, const char *x, int64_t size, int64_t height,
+                               int64_t width, int64_t channels, const Block *b, int64_t length,
+                               int64_t blocks) noexcept nogil:
+    """Ask for what ``copy_block`` of the same block will read, if its runs are of one kind."""
+    cdef int64_t row = max(b.row0, <int64_t>0), end = min(b.row0 + b.high * b.row_step, height)
+    cdef int64_t column = max(b.column0, <int64_t>0)
+    cdef int64_t wide = min(b.column0 + b.wide * b.column_step, width) - column
+    ahead.runs = 0
+    if end <= row or wide <= 0 or b.images == 0:
+        return
+    x += ((b.n0 * height + row) * width + column) * channels * size
+    if b.images > 1:  # all of them whole but for what no window meets
+        expect(ahead, x, ((b.images - 1) * height + end - row) * width, length * size,
+               channels * size, blocks)
+    elif wide == width:
+        expect(ahead, x, (end - row) * width, length * size, channels * size, blocks)
+    elif length == channels:
+        expect(ahead, x, end - row, wide * channels * size, width * channels * size, blocks)
 
 
 cdef inline void copy_block(const char *x, int64_t size, int64_t height, int64_t width,

@@ -237,6 +237,7 @@ cdef void multiply(const Job *job, const Own *own, int64_t position, int64_t cou
     p.b_panel = h.channels * h.lanes
     p.bias = NULL
     p.relu = 0
+    p.ahead[0].runs = p.ahead[1].runs = 0
     v += position * h.image_step
     while row < count:
         p.m = min(h.row_cut, count - row)
@@ -407,6 +408,7 @@ cdef void add_products(const Sum *job, const int64_t *rows, const int32_t *cols,
     p.bias = NULL
     p.accumulate = accumulate
     p.relu = 0
+    p.ahead[0].runs = p.ahead[1].runs = 0
     uff_convolution(kernels).product_f32(&p)
 
 

@@ -10,8 +10,22 @@
 #define ROWS 6
 #define FEW_ROWS 3
 #endif
+#define UFF_LINE 64
 
 #define EACH(i, n) _Pragma("GCC unroll 16") for (int i = 0; i < (n); i++)
+
+static inline void look_ahead(uff_ahead *ahead)
+{
+    for (int64_t i = ahead->runs ? ahead->each : 0; i > 0; i--) {
+        __builtin_prefetch(ahead->at + ahead->line * UFF_LINE, 0, 2);
+        if (++ahead->line == ahead->lines) {
+            ahead->line = 0;
+            ahead->at += ahead->step;
+            if (--ahead->runs == 0)
+                return;
+        }
+    }
+}
 
 #define T float
 #define V uff_vf32

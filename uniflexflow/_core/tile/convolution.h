@@ -4,6 +4,16 @@
 
 #include "kernels.h"
 
+/* Memory that will be read next: `runs` runs of `lines` cache lines, `step` bytes apart. A
+ * product asks for `each` lines per register block, so that they are in L2 when the next
+ * tile is copied: copying alone waits for memory most of its time. */
+typedef struct {
+    const char *at;
+    int64_t lines, step, runs;
+    int64_t line; /* the next one of this run */
+    int64_t each;
+} uff_ahead;
+
 /* C[places[i] + j] = sum over q < k of  a[rows[i] + cols[q]] * b[panel of j][q][lane of j]
  * for i < m, j < n; offsets count elements.
  *
@@ -23,6 +33,7 @@ typedef struct {
     const void *bias; /* n elements added to each row, or NULL; not read if `accumulate` */
     int accumulate;   /* C += instead of C = */
     int relu;         /* negative results become 0 */
+    uff_ahead ahead[2];
 } uff_gathered_product;
 
 struct uff_convolution_kernels {

@@ -4,11 +4,13 @@
 #define BLOCKS(FN, R, W)                                                                          \
     static void FN(int64_t count, const T *a, const int64_t *rows, const int32_t *cols, int64_t k, \
                    const T *b, int64_t b_step, T *c, const int64_t *places, const T *bias,        \
-                   int accumulate, int relu)                                                      \
+                   int accumulate, int relu, uff_ahead *ahead)                                    \
     {                                                                                             \
         for (; count > 0; count--, rows += R, places += R) {                                      \
             const T *row[R], *right = b;                                                          \
             V sum[R][W];                                                                          \
+            look_ahead(ahead);                                                                    \
+            look_ahead(ahead + 1);                                                                \
             EACH(i, R) row[i] = a + rows[i];                                                      \
             if (accumulate) {                                                                     \
                 EACH(i, R) EACH(v, W) sum[i][v] = LOAD(c + places[i] + v * LANES);                \
@@ -42,7 +44,7 @@ BLOCKS(NAME(few_narrow), FEW_ROWS, 1)
 
 /* The last rows of a panel, or rows of a panel that is not full: through a tile that is. */
 static void NAME(edge)(const uff_gathered_product *p, int64_t first, int rows, const T *b, T *c,
-                       const T *bias, int64_t width)
+                       const T *bias, int64_t width, uff_ahead *ahead)
 {
     T tile[ROWS * 2 * LANES] = {0};
     int64_t from[ROWS], to[ROWS];
@@ -55,16 +57,17 @@ static void NAME(edge)(const uff_gathered_product *p, int64_t first, int rows, c
     }
     if (width > LANES)
         (few ? NAME(few_wide) : NAME(wide))(1, p->a, from, p->cols, p->k, b, p->b_step, tile, to, bias,
-                                            p->accumulate, p->relu);
+                                            p->accumulate, p->relu, ahead);
     else
         (few ? NAME(few_narrow) : NAME(narrow))(1, p->a, from, p->cols, p->k, b, p->b_step, tile, to,
-                                                bias, p->accumulate, p->relu);
+                                                bias, p->accumulate, p->relu, ahead);
     for (int i = 0; i < rows; i++)
         memcpy(c + p->places[first + i], tile + to[i], (size_t)width * sizeof(T));
 }
 
 /* The columns of one panel, of which `width` exist. */
-static void NAME(panel)(const uff_gathered_product *p, const T *b, T *c, const T *bias, int64_t width)
+static void NAME(panel)(const uff_gathered_product *p, const T *b, T *c, const T *bias, int64_t width,
+                        uff_ahead *ahead)
 {
     T full_bias[2 * LANES] = {0};
     int64_t done = 0;
@@ -76,18 +79,20 @@ static void NAME(panel)(const uff_gathered_product *p, const T *b, T *c, const T
         done = p->m / ROWS * ROWS;
         (width > LANES ? NAME(wide) : NAME(narrow))(p->m / ROWS, p->a, p->rows, p->cols, p->k, b,
                                                     p->b_step, c, p->places, bias, p->accumulate,
-                                                    p->relu);
+                                                    p->relu, ahead);
     }
     for (; done < p->m; done += ROWS)
-        NAME(edge)(p, done, p->m - done < ROWS ? (int)(p->m - done) : ROWS, b, c, bias, width);
+        NAME(edge)(p, done, p->m - done < ROWS ? (int)(p->m - done) : ROWS, b, c, bias, width,
+                   ahead);
 }
 
 static void NAME(product)(const uff_gathered_product *p)
 {
+    uff_ahead ahead[2] = {p->ahead[0], p->ahead[1]};
     for (int64_t j = 0, panel = 0; j < p->n; j += 2 * LANES, panel++) {
         int64_t width = p->n - j < 2 * LANES ? p->n - j : 2 * LANES;
         const T *bias = p->bias ? (const T *)p->bias + j : NULL;
-        NAME(panel)(p, (const T *)p->b + panel * p->b_panel, (T *)p->c + j, bias, width);
+        NAME(panel)(p, (const T *)p->b + panel * p->b_panel, (T *)p->c + j, bias, width, ahead);
     }
 }
 
