@@ -104,6 +104,7 @@ EDGES = {
     "dilated and strided": Problem((1, 12, 13, 2), (3, 3, 2, 3), (2, 3), "same", (2, 2)),
     "stride divides dilation": Problem((1, 12, 13, 2), (3, 2, 2, 3), (2, 2), "same", (4, 2)),
     "pointwise": Problem((2, 5, 6, 20), (1, 1, 20, 33)),
+    "pointwise product": Problem((1, 3, 5, 257), (1, 1, 257, 1021)),
     "many channels": Problem((1, 4, 5, 150), (3, 3, 150, 20), padding="same"),
     "chunks not even": Problem((1, 3, 4, 131), (3, 3, 131, 7), padding="same"),
     "many filters": Problem((1, 4, 4, 3), (3, 3, 3, 141)),
@@ -136,6 +137,7 @@ def test_against_reference(isa, rng, edge, dtype, name):
     "edge",
     [
         "odd everything",
+        "pointwise product",
         "many channels",
         "groups",
         "depthwise",
@@ -201,6 +203,22 @@ def test_random_shapes(isa, rng, every_core):
         )
         for name in NAMES:
             problem.draw(rng, DTYPES[trial % 2]).check(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_products_are_left_to_gemm(name):
+    def kernel(problem):
+        arrays = {k: np.empty(s, "float32") for k, s in problem.shapes.items()}
+        return convolution.LOWERINGS[name](problem.node(name, arrays)[0]).name
+
+    assert kernel(EDGES["pointwise product"]) == f"{name}_product_float32"
+    others = (
+        EDGES["pointwise"],
+        Problem((1, 3, 5, 257), (1, 1, 257, 1021), strides=(2, 2)),
+        Problem((1, 3, 5, 257), (1, 1, 257, 1021), padding=((1, 0), (0, 0))),
+        Problem((1, 3, 5, 514), (1, 1, 257, 1022), groups=2),
+    )
+    assert {kernel(problem) for problem in others} == {f"{name}_float32"}
 
 
 def test_window_too_large():

@@ -187,6 +187,7 @@ def test_computed_sizes_follow_the_caches():
     roomy = dataclasses.replace(small, scratch_bytes=512 << 10)
     planned = plan_convolution(roomy)
     assert (planned.tile_bytes, planned.sum_bytes, planned.tile_rows) == (128 << 10, 144 << 10, 576)
+    assert (planned.point_pixels, planned.point_filter_bytes, planned.point_rows) == (96, 1024, 256)
     assert stored.scratch_need(plan_convolution(small)) <= small.scratch_bytes
     assert stored.scratch_need(planned) <= roomy.scratch_bytes
 

@@ -19,7 +19,7 @@ from uniflexflow._core.core cimport (
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.window cimport Window, even, parts
 
-from uniflexflow._core import convolution_gradient, convolution_plan, depthwise, winograd
+from uniflexflow._core import convolution_gradient, convolution_plan, depthwise, gemm, winograd
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -278,6 +278,9 @@ def _forward(node, bias, relu):
         return depthwise.lower_forward(node, bias, relu)
     (kh, kw, channels, filters), groups = k.shape, a["groups"]
     _, oh, ow, _ = y.shape
+    if convolution_plan.by_product(a, k.shape, x.shape[0] * oh * ow):
+        return gemm.lower_product(node, x.shape[0] * oh * ow, filters, channels, False, False, bias,
+                                  "relu" if relu else None)
     window = convolution_plan.Window(
         size=(kh, kw), strides=a["strides"], dilations=a["dilations"],
         before=(a["padding"][0][0], a["padding"][1][0]), out=(oh, ow), place=0,
@@ -304,6 +307,9 @@ def lower_data_gradient(node):
     if convolution_plan.is_depthwise(groups, x.shape[3]):
         return depthwise.lower_data_gradient(node)
     _, kw, channels, filters = k.shape
+    pixels = g.shape[0] * g.shape[1] * g.shape[2]
+    if convolution_plan.by_product(node.attrs, k.shape, pixels):
+        return gemm.lower_product(node, pixels, channels, filters, False, True)
     windows = list(convolution_plan.phases(node.attrs, x.shape, k.shape))
     # channels and filters change places
     steps = (kw * channels * filters, channels * filters, 1, filters, filters // groups)

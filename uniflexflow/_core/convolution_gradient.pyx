@@ -20,7 +20,9 @@ from uniflexflow._core.core cimport (
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.window cimport add_parts, parts
 
-from uniflexflow._core import convolution_plan, depthwise
+import math
+
+from uniflexflow._core import convolution_plan, depthwise, gemm
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -224,6 +226,9 @@ def lower(node):
     x = node.inputs[0].spec
     if convolution_plan.is_depthwise(node.attrs["groups"], x.shape[3]):
         return depthwise.lower_weight_gradient(node)
+    shape, pixels = node.attrs["shape"], node.inputs[1].shape[:3]
+    if convolution_plan.gradient_by_product(node.attrs, shape):
+        return gemm.lower_product(node, shape[2], shape[3], math.prod(pixels), True, False)
     ints, workspace, flops = convolution_plan.contraction(node, lanes(x.itemsize))
     return KernelCall(f"{node.op.name}_{x.dtype}", <size_t>&contract, ints, workspace=workspace,
                       flops=flops)

@@ -29,6 +29,10 @@ LINE = 64  # bytes in a cache line
 MAX_TAPS = MOST_TAPS
 # Below this many operations a core is not worth waking.
 CORE_FLOPS = 400_000
+# Where windows of one pixel are left to gemm: as measured on AVX2, see docs/design/performance.md.
+POINT_PIXELS = 1024
+POINT_WEIGHTS = 1 << 18
+POINT_SIDE = 256
 
 
 def blocks_in_use() -> ConvolutionBlocks:
@@ -39,6 +43,35 @@ def blocks_in_use() -> ConvolutionBlocks:
 def is_depthwise(groups: int, channels: int) -> bool:
     """Whether each channel is a group of its own: ``depthwise.pyx`` has these."""
     return groups > 1 and channels == groups
+
+
+def is_product(attrs: dict[str, Any], kernel: tuple[int, ...]) -> bool:
+    """Whether a convolution is a product of all pixels with one matrix."""
+    return (
+        kernel[:2] == (1, 1)
+        and attrs["strides"] == (1, 1)
+        and attrs["padding"] == ((0, 0), (0, 0))
+        and attrs["groups"] == 1
+    )
+
+
+def by_product(attrs: dict[str, Any], kernel: tuple[int, ...], pixels: int) -> bool:
+    """Whether forward pass and data gradient are faster as a matrix product.
+
+    Its packing of weights is the better one, which counts if few pixels use them.
+    """
+    channels, filters = kernel[2:]
+    return (
+        is_product(attrs, kernel) and pixels <= POINT_PIXELS and channels * filters >= POINT_WEIGHTS
+    )
+
+
+def gradient_by_product(attrs: dict[str, Any], kernel: tuple[int, ...]) -> bool:
+    """Whether a weight gradient is faster as a matrix product.
+
+    That packs both operands for more of the result at a time, but sums in memory.
+    """
+    return is_product(attrs, kernel) and min(kernel[2:]) >= POINT_SIDE
 
 
 class Window(NamedTuple):

@@ -292,6 +292,13 @@ def lower(node):
     return KernelCall(f"{node.op.name}_{dtype}", **call)
 
 
+def lower_product(node, m, n, k, ta, tb, has_bias=False, activation=None):
+    """Lower a node of another name whose operands are those of one product."""
+    dtype = node.outputs[0].dtype
+    call = lower_sizes(dtype, 1, m, n, k, ta, tb, has_bias, ACTIVATIONS[activation])
+    return KernelCall(f"{node.op.name}_product_{dtype}", **call)
+
+
 def lower_sizes(dtype, batch, m, n, k, ta, tb, has_bias=False, act=UFF_ACT_NONE, *,
                 pack_a=None, pack_b=None, blocks=None):
     """The fields of a KernelCall for sizes; the last arguments force a choice."""

@@ -66,9 +66,9 @@ class ConvolutionBlocks:
     tile_pixels: int = 192
     filter_bytes: int = 256
     tile_rows: int = 576
-    point_pixels: int = 128
-    point_filter_bytes: int = 512
-    point_rows: int = 128
+    point_pixels: int = 96
+    point_filter_bytes: int = 1024
+    point_rows: int = 256
 
 
 @functools.cache
@@ -88,12 +88,16 @@ def plan_convolution(machine: Machine) -> ConvolutionBlocks:
     scratch = min(machine.scratch_bytes, 512 * 1024)
     sum_bytes = scratch * 9 // 32
     filter_bytes = 256
+    point = (96, 1024, 256) if scratch >= 512 * 1024 else (128, 512, 128)
     return ConvolutionBlocks(
         panel_bytes=max(1, machine.l1d_ways - 1) * way,
         tile_bytes=min(scratch * 3 // 8, 128 * 1024),
         sum_bytes=sum_bytes,
         filter_bytes=filter_bytes,
         tile_rows=sum_bytes // filter_bytes,
+        point_pixels=point[0],
+        point_filter_bytes=point[1],
+        point_rows=point[2],
     )
 
 
