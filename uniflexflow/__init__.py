@@ -8,10 +8,12 @@ from uniflexflow import (
     constraints,
     datasets,
     distribution,
+    dtype_policies,
     initializers,
     layers,
     losses,
     metrics,
+    mixed_precision,
     models,
     ops,
     optimizers,
@@ -22,6 +24,7 @@ from uniflexflow import (
     utils,
 )
 from uniflexflow.callbacks import Profiler
+from uniflexflow.dtype_policies import DTypePolicy
 from uniflexflow.layers import Input, InputSpec, Layer
 from uniflexflow.layers.remat import RematScope, remat
 from uniflexflow.losses import Loss
@@ -35,6 +38,7 @@ from uniflexflow.passes.differentiate import gradients
 
 __version__ = "0.1.0"
 __all__ = [
+    "DTypePolicy",
     "Input",
     "InputSpec",
     "KerasTensor",
@@ -54,11 +58,13 @@ __all__ = [
     "constraints",
     "datasets",
     "distribution",
+    "dtype_policies",
     "gradients",
     "initializers",
     "layers",
     "losses",
     "metrics",
+    "mixed_precision",
     "models",
     "ops",
     "optimizers",

@@ -59,6 +59,11 @@ def _float_dtype(name: str, dtype: str | None) -> str:
     return dtype
 
 
+def _drawn_in(dtype: str) -> str:
+    """Return the dtype in which numbers are drawn that are then rounded to ``dtype``."""
+    return "float32" if dtype == "bfloat16" else dtype
+
+
 class Zeros(Initializer):
     """All zeros."""
 
@@ -102,22 +107,22 @@ class _Random(Initializer):
         return np.random.default_rng(abs(int(seed)))
 
     def _uniform(self, low: float, high: float, shape: Any, dtype: str) -> np.ndarray:
-        x = self._generator().random(shape, dtype=dtype)
-        return np.asarray(low + x * np.asarray(high - low, dtype), dtype)
+        x = self._generator().random(shape, dtype=_drawn_in(dtype))
+        return np.asarray(low + x * np.asarray(high - low, x.dtype), dtype)
 
     def _normal(self, mean: float, stddev: float, shape: Any, dtype: str) -> np.ndarray:
-        x = self._generator().standard_normal(shape, dtype=dtype)
-        return np.asarray(mean + x * np.asarray(stddev, dtype), dtype)
+        x = np.asarray(self._generator().standard_normal(shape, dtype=_drawn_in(dtype)))
+        return np.asarray(mean + x * np.asarray(stddev, x.dtype), dtype)
 
     def _truncated(self, mean: float, stddev: float, shape: Any, dtype: str) -> np.ndarray:
         # a standard normal, drawn again where it is more than 2 from 0
         generator = self._generator()
-        x = np.asarray(generator.standard_normal(shape, dtype=dtype))
+        x = np.asarray(generator.standard_normal(shape, dtype=_drawn_in(dtype)))
         outside = np.abs(x) > 2
         while outside.any():
-            x[outside] = generator.standard_normal(int(outside.sum()), dtype=dtype)
+            x[outside] = generator.standard_normal(int(outside.sum()), dtype=x.dtype)
             outside = np.abs(x) > 2
-        return np.asarray(mean + x * np.asarray(stddev, dtype), dtype)
+        return np.asarray(mean + x * np.asarray(stddev, x.dtype), dtype)
 
 
 class RandomUniform(_Random):
@@ -319,7 +324,7 @@ class Identity(Initializer):
     def __call__(self, shape: tuple[int, ...], dtype: str | None = None) -> np.ndarray:
         if len(shape) != 2:
             raise ValueError(f"Identity: expected a matrix; received the shape {shape}.")
-        return self.gain * np.eye(*shape, dtype=canonical_dtype(dtype or floatx()))
+        return np.asarray(self.gain * np.eye(*shape), canonical_dtype(dtype or floatx()))
 
     def get_config(self) -> dict[str, Any]:
         return {"gain": self.gain}

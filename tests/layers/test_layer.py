@@ -176,8 +176,6 @@ def test_inputs_get_the_dtype_of_the_layer():
     layer = Scale(dtype="float64")
     assert layer(X).dtype == "float64"
     assert layers.Identity(autocast=False)(X.astype("float64")).dtype == "float64"
-    with pytest.raises(ValueError, match="bfloat16|not supported"):
-        Scale(dtype="mixed_bfloat16")
 
 
 def test_numbers_in_lists_are_a_tensor():

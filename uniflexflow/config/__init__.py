@@ -7,13 +7,8 @@ from uniflexflow.config.limits import (
     set_max_epochs,
     set_max_steps_per_epoch,
 )
-from uniflexflow.config.names import (
-    backend,
-    dtype_policy,
-    image_data_format,
-    set_dtype_policy,
-    set_image_data_format,
-)
+from uniflexflow.config.names import backend, image_data_format, set_image_data_format
+from uniflexflow.dtype_policies import dtype_policy, set_dtype_policy
 from uniflexflow.ops.dtypes import epsilon, floatx, set_epsilon, set_floatx
 from uniflexflow.training.display import (
     disable_interactive_logging,

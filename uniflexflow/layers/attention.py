@@ -262,7 +262,7 @@ class MultiHeadAttention(Layer):
             kernel_constraint=self.kernel_constraint,
             bias_constraint=self.bias_constraint,
             name=name,
-            dtype=self.dtype,
+            dtype=self.dtype_policy,
         )
         dense.supports_masking = True  # the masks are this layer's to use
         return dense

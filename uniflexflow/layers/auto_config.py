@@ -155,7 +155,7 @@ def construct(cls: type, config: dict[str, Any]) -> Any:
     if "name" in later:
         layer.name = later["name"]
     if "dtype" in later:
-        layer.dtype = later["dtype"]
+        layer.dtype_policy = later["dtype"]
     if "trainable" in later:
         layer.trainable = later["trainable"]
     return layer

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from uniflexflow import naming, regularizers, tree
+from uniflexflow import dtype_policies, naming, regularizers, tree
 from uniflexflow.compiler import Function
 from uniflexflow.ir import Value, scope
 from uniflexflow.layers import auto_config, call, remat
 from uniflexflow.layers.input_spec import assert_input_compatibility
 from uniflexflow.layers.shapes import as_shape, shape_to_placeholders
 from uniflexflow.layers.weights import WeightOwner
-from uniflexflow.ops.dtypes import canonical_dtype, floatx, is_float
+from uniflexflow.ops.dtypes import is_float
 from uniflexflow.ops.symbolic import CallNode, KerasTensor, compute_output_spec
 from uniflexflow.ops.variable import Trace, Variable
 
@@ -65,10 +65,11 @@ class Layer(WeightOwner):
     activity_regularizer : Regularizer, optional
         Adds a loss on the layer's output, divided by the batch size.
     trainable : bool
-    dtype : str, optional
-        Of the weights and the computation; default ``floatx()``. Floating inputs are
-        cast to it if ``autocast``.
+    dtype : str or DTypePolicy, optional
+        Of the weights and the computation; default ``config.dtype_policy()``. With
+        ``"mixed_bfloat16"`` weights are float32 and the computation is in bfloat16.
     autocast : bool
+        Whether floating-point inputs, and weights, are cast to the dtype of the computation.
     name : str, optional
 
     Examples
@@ -127,7 +128,7 @@ class Layer(WeightOwner):
             self._remat = remat.current_mode(self.name)
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self.autocast = autocast
-        self.dtype = dtype
+        self.dtype_policy = dtype
         self.built = False
         self.supports_masking = type(self).compute_mask is not Layer.compute_mask
         self.input_spec: Any = None
@@ -234,6 +235,7 @@ class Layer(WeightOwner):
 
     def _call_on_values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dtype = self.compute_dtype if self.autocast and is_float(self.compute_dtype) else None
+        of_weights = dtype if self.compute_dtype != self.variable_dtype else None
         args, kwargs = call.to_values((args, kwargs), dtype)
         arguments, training = self._bind(args, kwargs)
         outermost = not call.calls.training
@@ -251,10 +253,11 @@ class Layer(WeightOwner):
             with scope(self.name):
                 self._calling += 1
                 try:
-                    if self._remat is None:
-                        outputs = self._invoke(arguments)
-                    else:
-                        outputs = remat.invoke(self, arguments)
+                    with Trace.autocast(of_weights):
+                        if self._remat is None:
+                            outputs = self._invoke(arguments)
+                        else:
+                            outputs = remat.invoke(self, arguments)
                 finally:
                     self._calling -= 1
                 if self.activity_regularizer is not None:
@@ -351,30 +354,36 @@ class Layer(WeightOwner):
     @property
     def dtype(self) -> str:
         """Dtype of the weights."""
-        return self._dtype
+        return self._dtype_policy.variable_dtype
 
-    @dtype.setter
-    def dtype(self, value: Any) -> None:
-        if isinstance(value, dict):  # Keras writes a policy object
-            value = value.get("config", {}).get("name")
-        value = getattr(value, "name", value)
+    @property
+    def dtype_policy(self) -> dtype_policies.DTypePolicy:
+        """In which dtype weights are kept, and in which is computed."""
+        return self._dtype_policy
+
+    @dtype_policy.setter
+    def dtype_policy(self, value: Any) -> None:
         try:
-            self._dtype = floatx() if value is None else canonical_dtype(value)
-        except TypeError:
-            raise ValueError(
-                f"Layer '{self.name}': dtype={value!r} is not supported; expected 'float32' or "
-                "'float64'."
-            ) from None
+            self._dtype_policy = dtype_policies.get(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Layer '{self.name}': dtype={value!r}: {error}") from None
 
     @property
     def compute_dtype(self) -> str:
-        """Dtype of the computation: that of the weights."""
-        return self._dtype
+        """Dtype of the computation."""
+        return self._dtype_policy.compute_dtype
 
     @property
     def variable_dtype(self) -> str:
         """Dtype of the weights."""
-        return self._dtype
+        return self._dtype_policy.variable_dtype
+
+    def _dtype_config(self) -> Any:
+        """Return the dtype policy for a configuration: a dtype, or a policy in Keras's form."""
+        policy = self._dtype_policy
+        if policy.name == policy.variable_dtype:
+            return policy.name
+        return dtype_policies.serialize(policy)
 
     @property
     def path(self) -> str:
@@ -421,7 +430,7 @@ class Layer(WeightOwner):
         """
         from uniflexflow.saving.serialization import serialize_argument
 
-        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+        config = {"name": self.name, "trainable": self.trainable, "dtype": self._dtype_config()}
         for key, value in auto_config.config_arguments(self).items():
             config[key] = serialize_argument(value)
         return config

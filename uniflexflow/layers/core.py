@@ -149,12 +149,14 @@ class Embedding(Layer):
             regularizer=self.embeddings_regularizer,
             constraint=self.embeddings_constraint,
             name="embeddings",
+            autocast=False,
         )
 
     def call(self, inputs: Any) -> Any:
         if is_float(inputs.dtype):
             inputs = ops.cast(inputs, "int32")
-        return ops.take(self.embeddings, inputs, axis=0)
+        # the rows that are taken are cast, not the table
+        return ops.cast(ops.take(self.embeddings, inputs, axis=0), self.compute_dtype)
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return ops.not_equal(inputs, 0) if self.mask_zero else None

@@ -6,7 +6,7 @@ import numbers
 from typing import Any
 
 from uniflexflow.layers.base import Layer
-from uniflexflow.ops.dtypes import canonical_dtype, floatx
+from uniflexflow.ops.dtypes import floatx
 from uniflexflow.ops.symbolic import CallNode, KerasTensor
 
 
@@ -67,12 +67,12 @@ class InputLayer(Layer):
                 )
         self.batch_shape = tuple(None if n is None else int(n) for n in batch_shape)
         # the dtype of the data: an integer type too, unlike that of other layers
-        self._dtype = canonical_dtype(dtype or floatx())
+        self.dtype_policy = getattr(dtype, "compute_dtype", dtype) or floatx()
         self.autocast = False
         self.built = True
         tensor = input_tensor
         if tensor is None:
-            tensor = KerasTensor(self.batch_shape, self._dtype, self.name)
+            tensor = KerasTensor(self.batch_shape, self.dtype, self.name)
         self._inbound_nodes.append(CallNode(self, (), {}, tensor))
 
     @property
@@ -86,7 +86,7 @@ class InputLayer(Layer):
     def get_config(self) -> dict[str, Any]:
         return {
             "batch_shape": list(self.batch_shape),
-            "dtype": self._dtype,
+            "dtype": self.dtype,
             "name": self.name,
         }
 

@@ -2,6 +2,9 @@
 
 The batch is the global one: under data parallelism a mean over the batch axis is
 reduced over all ranks by itself, so batch normalization is always synchronised.
+
+bfloat16 is normalized in float32, with weights and statistics that are not rounded; the
+result is rounded.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from uniflexflow.layers.base import Layer
 from uniflexflow.layers.core import positive
 from uniflexflow.layers.input_spec import InputSpec
 from uniflexflow.ops.dtypes import epsilon as small
+from uniflexflow.ops.normalization import wide
 
 
 class _Affine(Layer):
@@ -49,6 +53,7 @@ class _Affine(Layer):
                 regularizer=self.gamma_regularizer,
                 constraint=self.gamma_constraint,
                 name="gamma",
+                autocast=False,
             )
         if self.center:
             self.beta = self.add_weight(
@@ -57,7 +62,12 @@ class _Affine(Layer):
                 regularizer=self.beta_regularizer,
                 constraint=self.beta_constraint,
                 name="beta",
+                autocast=False,
             )
+
+    def _wide(self, x: Any) -> Any:
+        """Return a tensor in a dtype in which statistics can be computed."""
+        return x if x is None else wide(x)
 
     def _place(self, axis: Any, ndim: int) -> tuple[int, ...]:
         axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
@@ -138,15 +148,22 @@ class BatchNormalization(_Affine):
         (axis,) = self._place(self.axis, len(input_shape))
         size = input_shape[axis]
         self._add_affine((size,))
-        self.moving_mean = self.add_weight(
-            (size,), self.moving_mean_initializer, trainable=False, name="moving_mean"
-        )
-        self.moving_variance = self.add_weight(
-            (size,), self.moving_variance_initializer, trainable=False, name="moving_variance"
+        self.moving_mean, self.moving_variance = (
+            self.add_weight((size,), initializer, trainable=False, name=name, autocast=False)
+            for name, initializer in (
+                ("moving_mean", self.moving_mean_initializer),
+                ("moving_variance", self.moving_variance_initializer),
+            )
         )
         self.input_spec = InputSpec(ndim=len(input_shape), axes={axis: size})
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        out = self._normalized(self._wide(inputs), training, mask)
+        return ops.cast(out, inputs.dtype)
+
+    def _normalized(self, inputs: Any, training: Any, mask: Any) -> Any:
+        gamma, beta = self._wide(self.gamma), self._wide(self.beta)
+        moving_mean, moving_variance = map(self._wide, (self.moving_mean, self.moving_variance))
         (axis,) = self._place(self.axis, inputs.ndim)
         others = tuple(i for i in range(inputs.ndim) if i != axis)
         shape = tuple(n if i == axis else 1 for i, n in enumerate(inputs.shape))
@@ -155,10 +172,10 @@ class BatchNormalization(_Affine):
             return v if axis == inputs.ndim - 1 else ops.reshape(v, shape)
 
         if not (training and self.trainable):
-            scale = ops.rsqrt(self.moving_variance + self.epsilon)
-            scale = scale if self.gamma is None else scale * self.gamma
-            shift = -self.moving_mean * scale
-            shift = shift if self.beta is None else shift + self.beta
+            scale = ops.rsqrt(moving_variance + self.epsilon)
+            scale = scale if gamma is None else scale * gamma
+            shift = -moving_mean * scale
+            shift = shift if beta is None else shift + beta
             return inputs * spread(scale) + spread(shift)
         if mask is None:
             mean, variance = ops.moments(inputs, axes=others)
@@ -175,12 +192,12 @@ class BatchNormalization(_Affine):
             distance = inputs - spread(mean)
             variance = ops.sum(distance * distance * real, axis=others) / count
         keep, new = self.momentum, 1.0 - self.momentum
-        self.moving_mean.assign(self.moving_mean * keep + ops.stop_gradient(mean) * new)
-        self.moving_variance.assign(self.moving_variance * keep + ops.stop_gradient(variance) * new)
+        self.moving_mean.assign(moving_mean * keep + ops.stop_gradient(mean) * new)
+        self.moving_variance.assign(moving_variance * keep + ops.stop_gradient(variance) * new)
         scale = ops.rsqrt(variance + self.epsilon)
-        scale = scale if self.gamma is None else scale * self.gamma
+        scale = scale if gamma is None else scale * gamma
         out = distance * spread(scale)
-        return out if self.beta is None else out + spread(ops.add(self.beta, 0.0))
+        return out if beta is None else out + spread(beta)
 
 
 class LayerNormalization(_Affine):
@@ -257,7 +274,9 @@ class RMSNormalization(Layer):
 
     def build(self, input_shape: Any) -> None:
         axes = self._axes(len(input_shape))
-        self.scale = self.add_weight(tuple(input_shape[a] for a in axes), "ones", name="scale")
+        self.scale = self.add_weight(
+            tuple(input_shape[a] for a in axes), "ones", name="scale", autocast=False
+        )
 
     def call(self, inputs: Any) -> Any:
         axes = self._axes(inputs.ndim)
@@ -345,7 +364,7 @@ class GroupNormalization(_Affine):
         size = inputs.shape[axis]
         groups = size if self.groups == -1 else self.groups
         split = (*inputs.shape[:axis], groups, size // groups, *inputs.shape[axis + 1 :])
-        x = ops.reshape(inputs, split)
+        x = ops.reshape(self._wide(inputs), split)
         axes = tuple(i for i in range(1, x.ndim) if i != axis)
         mean, variance = ops.moments(x, axes=axes, keepdims=True)
         out = ops.reshape((x - mean) * ops.rsqrt(variance + self.epsilon), inputs.shape)
@@ -354,7 +373,7 @@ class GroupNormalization(_Affine):
             out = out * ops.reshape(self.gamma, shape)
         if self.beta is not None:
             out = out + ops.reshape(self.beta, shape)
-        return out
+        return ops.cast(out, inputs.dtype)
 
 
 class Rescaling(Layer):
@@ -368,14 +387,16 @@ class Rescaling(Layer):
     def __init__(self, scale: Any, offset: Any = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
         self.scale, self.offset = scale, offset
+        self.autocast = False  # data have their own scale until they are through
         self.supports_masking = True
 
     def call(self, inputs: Any) -> Any:
-        x = ops.cast(inputs, self.compute_dtype)
-        return x * self._number(self.scale) + self._number(self.offset)
+        x = ops.cast(inputs, self.variable_dtype)
+        x = x * self._number(self.scale) + self._number(self.offset)
+        return ops.cast(x, self.compute_dtype)
 
     def _number(self, value: Any) -> Any:
-        return value if isinstance(value, (int, float)) else np.asarray(value, self.compute_dtype)
+        return value if isinstance(value, (int, float)) else np.asarray(value, self.variable_dtype)
 
 
 class Normalization(Layer):
@@ -409,6 +430,7 @@ class Normalization(Layer):
         axis = () if axis is None else axis
         self.axis = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
         self.mean, self.variance, self.invert = mean, variance, invert
+        self.autocast = False  # data have their own scale until they are through
         self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
@@ -482,13 +504,12 @@ class Normalization(Layer):
         self.count.array[...] = count
 
     def call(self, inputs: Any) -> Any:
-        x = ops.cast(inputs, self.compute_dtype)
+        x = ops.cast(inputs, self.variable_dtype)
         if self._statistics is not None:
             mean, variance = self._statistics
         else:
             mean = ops.reshape(self.adapt_mean, self._spread)
             variance = ops.reshape(self.adapt_variance, self._spread)
         deviation = ops.maximum(ops.sqrt(variance), small())
-        if self.invert:
-            return mean + x * deviation
-        return (x - mean) / deviation
+        x = mean + x * deviation if self.invert else (x - mean) / deviation
+        return ops.cast(x, self.compute_dtype)

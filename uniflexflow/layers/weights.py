@@ -39,6 +39,7 @@ class WeightOwner:
         regularizer: Any = None,
         constraint: Any = None,
         name: str | None = None,
+        autocast: bool = True,
     ) -> Variable:
         """Make a weight of this layer.
 
@@ -56,6 +57,8 @@ class WeightOwner:
         constraint : Constraint, optional
             Applied after each update by the optimizer.
         name : str, optional
+        autocast : bool
+            Whether the layer reads it in the dtype in which it computes.
 
         Returns
         -------
@@ -79,7 +82,7 @@ class WeightOwner:
         initializer = initializers.get(initializer)
 
         def make() -> Variable:
-            return Variable(initializer, shape=shape, dtype=dtype, trainable=trainable, name=name)
+            return Variable(initializer, shape, dtype, trainable, name, autocast)
 
         if self._in_build:
             variable = make()

@@ -195,7 +195,7 @@ class Bidirectional(Layer):
         config = {
             "name": self.name,
             "trainable": self.trainable,
-            "dtype": self.dtype,
+            "dtype": self._dtype_config(),
             "layer": serialize_keras_object(self.forward_layer),
             "merge_mode": self.merge_mode,
         }

@@ -101,7 +101,10 @@ class Metric:
         make = initializers.get(initializer)
         with scope(self.name.replace("/", ">")):
             variable = Variable(
-                np.asarray(make(tuple(shape), dtype=dtype)), trainable=False, name=name
+                np.asarray(make(tuple(shape), dtype=dtype)),
+                trainable=False,
+                name=name,
+                autocast=False,
             )
         self._variables.append(variable)
         return variable

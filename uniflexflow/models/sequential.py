@@ -280,7 +280,7 @@ class Sequential(Model):
         config = {
             "name": self.name,
             "trainable": self.trainable,
-            "dtype": self.dtype,
+            "dtype": self._dtype_config(),
             "layers": [serialize_keras_object(layer) for layer in self._stack],
         }
         if self._tensors:
@@ -313,5 +313,9 @@ class Sequential(Model):
 
 
 def _input_dtype(layer: Layer) -> str:
-    """Return the dtype of an input placeholder in front of a layer."""
-    return layer.compute_dtype if is_float(layer.compute_dtype) else floatx()
+    """Return the dtype of an input placeholder in front of a layer.
+
+    In bfloat16 whole numbers beyond 256 would be lost before a layer could read them.
+    """
+    dtype = layer.compute_dtype
+    return dtype if is_float(dtype) and dtype != "bfloat16" else floatx()

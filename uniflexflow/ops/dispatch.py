@@ -64,7 +64,7 @@ def as_value(x: Any, dtype: str | None = None) -> Value:
         trace = Trace.current()
         if trace is None:
             raise RuntimeError(f"{x!r} was read as a symbol outside of a trace.")
-        return trace.read(x)
+        return trace.value_of(x)
     if isinstance(x, (np.ndarray, np.generic)):
         return constant(x, canonical_dtype(x.dtype))
     array = _numbers(x)

@@ -33,6 +33,12 @@ def _float(x: Any) -> Value:
     return value if is_float(value.dtype) else cast_to(value, floatx())
 
 
+def wide(x: Any) -> Value:
+    """Return a float tensor as it is, bfloat16 as float32: statistics are sums of many numbers."""
+    value = _float(x)
+    return cast_to(value, "float32") if value.dtype == "bfloat16" else value
+
+
 def centered(x: Value, axes: Axis) -> tuple[Value, Value, Value]:
     """Return mean, distance from it, and variance over ``axes``, which stay with size 1.
 
@@ -61,13 +67,13 @@ def moments(x: ArrayLike, axes: Axis, keepdims: bool = False) -> Any:
     keepdims : bool
         Whether the axes stay, with size 1.
     """
-    x = _float(x)
+    dtype, x = _float(x).dtype, wide(x)
     center, _, variance = centered(x, axes)
     if not keepdims:
         kept = normalize_axes("moments", axes, x.ndim)
         shape = tuple(n for i, n in enumerate(x.shape) if i not in kept)
         center, variance = reshape(center, shape), reshape(variance, shape)
-    return center, variance
+    return cast_to(center, dtype), cast_to(variance, dtype)
 
 
 def _along(x: Value, axis: int, vector: Any, name: str) -> Value:
@@ -102,13 +108,14 @@ def batch_normalization(
     offset, scale : vectors along ``axis``, optional
     epsilon : float
     """
-    x = _float(x)
+    dtype, x = _float(x).dtype, wide(x)
     axis = normalize_axis("batch_normalization", axis, x.ndim)
     factor = rsqrt(_along(x, axis, variance, "variance") + epsilon)
     if scale is not None:
         factor = factor * _along(x, axis, scale, "scale")
     y = (x - _along(x, axis, mean, "mean")) * factor
-    return y if offset is None else y + _along(x, axis, offset, "offset")
+    y = y if offset is None else y + _along(x, axis, offset, "offset")
+    return cast_to(y, dtype)
 
 
 def _fitted(x: Value, axes: tuple[int, ...], weight: Any) -> Value:
@@ -139,13 +146,13 @@ def layer_normalization(
     epsilon : float
         Keeps the divisor from 0.
     """
-    x = _float(x)
+    dtype, x = _float(x).dtype, wide(x)
     axes = normalize_axes("layer_normalization", axis, x.ndim)
     _, distance, variance = centered(x, axes)
     y = distance * rsqrt(variance + epsilon)
     if gamma is not None:
         y = y * _fitted(x, axes, gamma)
-    return y if beta is None else y + _fitted(x, axes, beta)
+    return cast_to(y if beta is None else y + _fitted(x, axes, beta), dtype)
 
 
 @op
@@ -163,11 +170,11 @@ def rms_normalization(
     axis : int or sequence of int
     epsilon : float, optional
     """
-    x = _float(x)
+    dtype, x = _float(x).dtype, wide(x)
     axes = normalize_axes("rms_normalization", axis, x.ndim)
     small = 1e-7 if epsilon is None else epsilon
     y = x * rsqrt(mean(square(x), axes, keepdims=True) + small)
-    return y if scale is None else y * _fitted(x, axes, scale)
+    return cast_to(y if scale is None else y * _fitted(x, axes, scale), dtype)
 
 
 @op

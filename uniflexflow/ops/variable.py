@@ -7,7 +7,9 @@ it notes an update; otherwise both act on the array.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,11 @@ def aligned_zeros(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 class _Traces(threading.local):
-    """The traces under way in this thread, the innermost last."""
+    """The traces under way in this thread, the innermost last; what weights are cast to."""
 
     def __init__(self) -> None:
         self.stack: list[Trace] = []
+        self.autocast: str | None = None
 
 
 class Trace:
@@ -63,7 +66,25 @@ class Trace:
     def stack() -> list[Trace]:
         return Trace._traces.stack
 
+    @staticmethod
+    @contextlib.contextmanager
+    def autocast(dtype: str | None) -> Iterator[None]:
+        """Give weights that are read inside in this float type; None: in their own."""
+        before, Trace._traces.autocast = Trace._traces.autocast, dtype
+        try:
+            yield
+        finally:
+            Trace._traces.autocast = before
+
+    def value_of(self, variable: Variable) -> Value:
+        """Return what an operation on the variable reads."""
+        value, dtype = self.read(variable), Trace._traces.autocast
+        if dtype is None or not variable.autocast or not is_float(value.dtype):
+            return value
+        return value if value.dtype == dtype else apply(OPS["cast"], value, dtype=dtype)
+
     def read(self, variable: Variable) -> Value:
+        """Return the variable's numbers at this point of the trace."""
         if variable in self.writes:
             return self.writes[variable]
         if variable not in self.reads:
@@ -94,6 +115,8 @@ class Variable:
     trainable : bool
         Whether it gets a gradient.
     name : str, optional
+    autocast : bool
+        Whether layers that compute in another float type read it in that.
     """
 
     def __init__(
@@ -103,6 +126,7 @@ class Variable:
         dtype: str | None = None,
         trainable: bool = True,
         name: str | None = None,
+        autocast: bool = True,
     ):
         if callable(initializer):
             if shape is None:
@@ -123,6 +147,7 @@ class Variable:
         if any(array.strides) or array.any():  # zeros broadcast from one need no writing:
             self._array[...] = array  # large slots are then not touched before their use
         self.trainable = trainable
+        self.autocast = autocast
         self.name = name or "variable"
         scope = current_scope()
         self.path = f"{scope}/{self.name}" if scope else self.name
@@ -163,7 +188,7 @@ class Variable:
     def value(self) -> Any:
         """Return the tensor: symbolic within a trace, else the array itself."""
         trace = Trace.current()
-        return self._array if trace is None else trace.read(self)
+        return self._array if trace is None else trace.value_of(self)
 
     @property
     def array(self) -> np.ndarray:
@@ -209,11 +234,15 @@ class Variable:
 
     def assign_add(self, value: Any) -> Any:
         """Add to the numbers."""
-        return self.assign(self.value + value)
+        return self.assign(self._own_value() + value)
 
     def assign_sub(self, value: Any) -> Any:
         """Subtract from the numbers."""
-        return self.assign(self.value - value)
+        return self.assign(self._own_value() - value)
+
+    def _own_value(self) -> Any:
+        trace = Trace.current()
+        return self._array if trace is None else trace.read(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if Trace.current() is not None:

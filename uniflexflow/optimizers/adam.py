@@ -7,7 +7,7 @@ from typing import Any
 
 from uniflexflow import ops
 from uniflexflow.ops.variable import Variable
-from uniflexflow.optimizers.optimizer import Optimizer
+from uniflexflow.optimizers.optimizer import Optimizer, update_dtype
 
 
 class _Adaptive(Optimizer):
@@ -106,7 +106,7 @@ class Adam(_Adaptive):
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
-        i, dtype = self.index_of(variable), variable.dtype
+        i, dtype = self.index_of(variable), update_dtype(variable)
         alpha = self.per_step("alpha", dtype, lambda: self._alpha(learning_rate, dtype))
         m, v = self.update_m(i, gradient), self.update_v(i, gradient)
         if self.amsgrad:
@@ -174,7 +174,7 @@ class Adamax(_Adaptive):
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
-        i, dtype = self.index_of(variable), variable.dtype
+        i, dtype = self.index_of(variable), update_dtype(variable)
         lr = self.rate(learning_rate, dtype)
         m = self.update_m(i, gradient)
         u = ops.maximum(self.beta_2 * self._v[i], ops.abs(gradient))
@@ -202,7 +202,7 @@ class Nadam(_Adaptive):
         if self.built:
             return
         super().build(variables)
-        dtype = variables[0].dtype if variables else None
+        dtype = update_dtype(variables[0]) if variables else None
         self._u_product = self.add_variable((), 1.0, dtype, "u_product")
 
     def _u(self, step: Any) -> Any:
@@ -227,7 +227,7 @@ class Nadam(_Adaptive):
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
-        i, dtype = self.index_of(variable), variable.dtype
+        i, dtype = self.index_of(variable), update_dtype(variable)
         lr = self.rate(learning_rate, dtype)
         of_m, of_g, of_v = self.per_step("factors", dtype, lambda: self._factors(dtype))
         m, v = self.update_m(i, gradient), self.update_v(i, gradient)
@@ -249,7 +249,7 @@ class Lamb(_Adaptive):
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
-        i, dtype = self.index_of(variable), variable.dtype
+        i, dtype = self.index_of(variable), update_dtype(variable)
         lr = self.rate(learning_rate, dtype)
         m, v = self.update_m(i, gradient), self.update_v(i, gradient)
         m_hat = m / (1.0 - self.beta_power(self.beta_1, dtype))

@@ -7,7 +7,7 @@ from typing import Any
 
 from uniflexflow import ops
 from uniflexflow.ops.variable import Variable
-from uniflexflow.optimizers.optimizer import Optimizer
+from uniflexflow.optimizers.optimizer import Optimizer, update_dtype
 
 
 class RMSprop(Optimizer):
@@ -56,7 +56,7 @@ class RMSprop(Optimizer):
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
         i = self.index_of(variable)
-        lr = self.rate(learning_rate, variable.dtype)
+        lr = self.rate(learning_rate, update_dtype(variable))
         v = self.rho * self._velocities[i] + (1.0 - self.rho) * ops.square(gradient)
         self._velocities[i].assign(v)
         if self.centered:
@@ -116,7 +116,7 @@ class Adagrad(Optimizer):
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
         slot = self._accumulated[self.index_of(variable)]
-        lr = self.rate(learning_rate, variable.dtype)
+        lr = self.rate(learning_rate, update_dtype(variable))
         a = slot + ops.square(gradient)
         slot.assign(a)
         variable.assign(variable - lr * gradient / ops.sqrt(a + self.epsilon))
@@ -167,7 +167,7 @@ class Adadelta(Optimizer):
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
         i = self.index_of(variable)
-        lr = self.rate(learning_rate, variable.dtype)
+        lr = self.rate(learning_rate, update_dtype(variable))
         a = self.rho * self._squares[i] + (1.0 - self.rho) * ops.square(gradient)
         root = ops.sqrt(self._steps[i] + self.epsilon)
         step = -(root * gradient / ops.sqrt(a + self.epsilon))
@@ -243,7 +243,7 @@ class Ftrl(Optimizer):
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
         i = self.index_of(variable)
-        lr = self.rate(learning_rate, variable.dtype)
+        lr = self.rate(learning_rate, update_dtype(variable))
         l1 = float(self.l1_regularization_strength)
         l2 = self.l2_regularization_strength + self.beta / (2.0 * lr)
         shrunk = gradient + 2.0 * self.l2_shrinkage_regularization_strength * variable

@@ -7,7 +7,7 @@ from typing import Any
 
 from uniflexflow import ops
 from uniflexflow.ops.variable import Variable
-from uniflexflow.optimizers.optimizer import Optimizer
+from uniflexflow.optimizers.optimizer import Optimizer, update_dtype
 
 
 class SGD(Optimizer):
@@ -51,7 +51,7 @@ class SGD(Optimizer):
 
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
-        step = gradient * self.rate(learning_rate, variable.dtype)
+        step = gradient * self.rate(learning_rate, update_dtype(variable))
         if not self.momentum:
             variable.assign(variable - step)
             return
@@ -106,7 +106,7 @@ class Lion(Optimizer):
     def update_step(self, gradient: Any, variable: Variable, learning_rate: Any) -> None:
         """Update one weight."""
         m = self._momentums[self.index_of(variable)]
-        lr = self.rate(learning_rate, variable.dtype)
+        lr = self.rate(learning_rate, update_dtype(variable))
         direction = ops.sign(m * self.beta_1 + gradient * (1.0 - self.beta_1))
         variable.assign(variable - lr * direction)
         m.assign(m * self.beta_2 + gradient * (1.0 - self.beta_2))

@@ -25,6 +25,14 @@ from uniflexflow.optimizers import schedules
 from uniflexflow.optimizers.schedules import LearningRateSchedule
 
 
+def update_dtype(variable: Variable) -> str:
+    """Return the dtype in which a weight's update is computed, and its slots are kept.
+
+    That of the weight. A bfloat16 weight has float32: 0.999, a usual decay, is 1 in bfloat16.
+    """
+    return "float32" if variable.dtype == "bfloat16" else variable.dtype
+
+
 class Optimizer:
     """Base of all optimizers; subclasses define ``build`` and ``update_step``.
 
@@ -195,6 +203,7 @@ class Optimizer:
                 np.broadcast_to(np.array(initial, dtype or floatx()), shape),
                 trainable=False,
                 name=name,
+                autocast=False,
             )
         self._variables.append(variable)
         return variable
@@ -202,7 +211,7 @@ class Optimizer:
     def add_slot(self, reference: Variable, name: str, initial: float = 0.0) -> Variable:
         """Add a variable of the form of a weight."""
         name = f"{reference.path.replace('/', '_')}_{name}"
-        return self.add_variable(reference.shape, initial, reference.dtype, name)
+        return self.add_variable(reference.shape, initial, update_dtype(reference), name)
 
     def add_optimizer_variables(
         self,
@@ -318,7 +327,7 @@ class Optimizer:
     def _apply(self, grads: list[Any], variables: list[Variable]) -> None:
         self._scalars = {}
         with scope(self.name):
-            grads = [ops.cast(g, v.dtype) for g, v in zip(grads, variables)]
+            grads = [ops.cast(g, update_dtype(v)) for g, v in zip(grads, variables)]
             if self.loss_scale_factor is not None:
                 grads = [g / self.loss_scale_factor for g in grads]
             if self.gradient_accumulation_steps:
@@ -339,7 +348,7 @@ class Optimizer:
         if self.weight_decay is not None:
             for v in variables:
                 if self._decays(v):
-                    lr = ops.cast(rate, v.dtype)
+                    lr = ops.cast(rate, update_dtype(v))
                     v.assign(v - v * self.weight_decay * lr)
         self.update_all(grads, variables, rate)
 
@@ -388,7 +397,7 @@ class Optimizer:
 
     def _average(self) -> None:
         for v, average in zip(self._trainable_variables, self._averages):
-            started = ops.cast(ops.not_equal(self.iterations, 0), v.dtype)
+            started = ops.cast(ops.not_equal(self.iterations, 0), update_dtype(v))
             momentum = started * self.ema_momentum
             average.assign(momentum * average + (1.0 - momentum) * v)
         if self.ema_overwrite_frequency:

@@ -207,37 +207,43 @@ def _used_outside(graph: Graph, units: dict[int, _Unit]) -> set[Value]:
 def _emit_chain(
     group: list[Node], used_outside: set[Value], env: dict[Value, Value]
 ) -> dict[Value, Value]:
-    inside = {n.id for n in group}
-    inputs: dict[Value, int] = {}
-    for node in group:
-        for value in node.inputs:
-            if value.node.id not in inside:
-                inputs.setdefault(value, len(inputs))
     wanted = [n.outputs[0] for n in group if n.outputs[0] in used_outside]
-    group, same = _without_roundings(group, inside, wanted)
-    register = dict(inputs)
+    group, same, given = _without_roundings(group, wanted)
+    made = {v: env[source] for v, source in given.items()}
+    wanted = [v for v in wanted if v not in given]
+    if not wanted:
+        return made
+    inside = {n.id for n in group}
+    reads = [tuple([same.get(v, v) for v in node.inputs]) for node in group]
+    register: dict[Value, int] = {}
+    for values in reads:
+        for value in values:
+            if value.node.id not in inside:
+                register.setdefault(value, len(register))
+    inputs = list(register)
     program: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = []
-    for node in group:
+    for node, values in zip(group, reads):
         register[node.outputs[0]] = len(inputs) + len(program)
-        sources = tuple([register[same.get(v, v)] for v in node.inputs])
+        sources = tuple([register[v] for v in values])
         program.append((node.op.name, tuple(node.attrs.items()), sources))
+    results = tuple([register[v if v in register else same[v]] for v in wanted])
     with scope(group[-1].scope):
         new = apply(
-            OPS["chain"],
-            *[env[v] for v in inputs],
-            program=tuple(program),
-            results=tuple(register[same.get(v, v)] for v in wanted),
+            OPS["chain"], *[env[v] for v in inputs], program=tuple(program), results=results
         )
-    return dict(zip(wanted, new if isinstance(new, tuple) else (new,)))
+    return made | dict(zip(wanted, new if isinstance(new, tuple) else (new,)))
 
 
 def _without_roundings(
-    group: list[Node], inside: set[int], wanted: list[Value]
-) -> tuple[list[Node], dict[Value, Value]]:
+    group: list[Node], wanted: list[Value]
+) -> tuple[list[Node], dict[Value, Value], dict[Value, Value]]:
     """Leave out unrounded casts of what the group itself rounds, and what only they need.
 
-    Returns the nodes that are left, and what stands for the casts.
+    One that is wanted outside stays if the rounded number is stored too: there it may be read
+    instead. Returns the nodes that are left, what is read instead of the casts, and which of
+    the wanted values are inputs of the group.
     """
+    inside = {n.id for n in group}
     same: dict[Value, Value] = {}
     for node in group:
         if node.attrs.get("unrounded") and node.inputs[0].node.id in inside:
@@ -245,12 +251,15 @@ def _without_roundings(
             if source is not None:
                 same[node.outputs[0]] = same.get(source, source)
     if not same:
-        return group, same
-    needed = {same.get(v, v) for v in wanted}
+        return group, same, {}
+    stored = set(wanted)
+    roots = {v if v not in same or v.node.inputs[0] in stored else same[v] for v in wanted}
+    given = {v: same[v] for v in wanted if v not in roots and same[v].node.id not in inside}
+    needed = roots - set(given.values())
     for node in reversed(group):
         if node.outputs[0] in needed:
             needed.update([same.get(v, v) for v in node.inputs])
-    return [n for n in group if n.outputs[0] in needed and n.outputs[0] not in same], same
+    return [n for n in group if n.outputs[0] in needed], same, given
 
 
 def fuse(graph: Graph) -> Graph:

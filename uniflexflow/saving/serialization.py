@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from uniflexflow import dtype_policies
 from uniflexflow.layers.auto_config import is_builtin
 from uniflexflow.saving.registry import (
     CustomObjectScope,
@@ -203,8 +204,8 @@ def deserialize_keras_object(config: Any, custom_objects: dict[str, Any] | None 
         )
     if name == "function":
         return _find_function(inner, config)
-    if name == "DTypePolicy":
-        return inner["name"]
+    if name in ("DTypePolicy", "FloatDTypePolicy"):
+        return dtype_policies.deserialize(config)
     cls = _find_class(config)
     if not isinstance(cls, type) and not hasattr(cls, "from_config"):
         return cls(**inner) if isinstance(inner, dict) else cls
