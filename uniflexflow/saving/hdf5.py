@@ -60,6 +60,15 @@ def member(group: h5py.Group, path: str, name: str, where: str) -> Any:
     return found
 
 
+def write(group: h5py.Group, path: str, array: np.ndarray) -> h5py.Dataset:
+    """Write an array; HDF5 has no bfloat16, so that is two opaque bytes, as Keras writes it."""
+    if array.dtype.name != "bfloat16":
+        return group.create_dataset(path, data=array)
+    dataset = group.create_dataset(path, data=array.view("V2"))
+    dataset.attrs["dtype"] = "bfloat16"
+    return dataset
+
+
 def read(
     dataset: Any,
     shape: tuple[int, ...],
@@ -96,8 +105,7 @@ def read(
         )
     kind = dataset.dtype
     if kind.kind == "V" and kind.itemsize == 2 and dataset.attrs.get("dtype") == "bfloat16":
-        bits = np.frombuffer(dataset[()].tobytes(), np.uint16).astype(np.uint32) << 16
-        return bits.view(np.float32).reshape(shape).astype(dtype)
+        return np.asarray(dataset[()]).view("bfloat16").astype(dtype)
     if kind.kind not in "fiub":
         raise ValueError(f"{where}: {name!r} has elements of type {kind} for {what}.")
     try:

@@ -22,6 +22,8 @@ from typing import Any, BinaryIO
 import h5py
 import numpy as np
 
+from uniflexflow.saving import hdf5
+
 MAGIC = b"UniFlexFlow-seal"
 _FOOT = len(MAGIC) + 8 + 32
 _CHUNK = 1 << 22
@@ -40,9 +42,10 @@ def write_sealed(
         h5.attrs.update(attributes)
         places = []
         for path, array in arrays.items():
-            dataset = h5.create_dataset(path, data=array)
+            dataset = hdf5.write(h5, path, array)
             offset = dataset.id.get_offset() if array.nbytes else 0
-            places.append([path, offset, array.nbytes, zlib.crc32(np.ascontiguousarray(array))])
+            crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            places.append([path, offset, array.nbytes, crc])
     listed = json.dumps({"size": image.getbuffer().nbytes, "datasets": places}).encode()
     tail = listed + MAGIC + struct.pack("<Q", len(listed))
     digest = hashlib.sha256(image.getbuffer())

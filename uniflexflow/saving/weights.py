@@ -26,7 +26,7 @@ def write_entries(file: h5py.File, entries: list[Entry]) -> None:
         group = file.create_group(entry.group)
         group.attrs["name"] = entry.name
         for i, variable in enumerate(entry.variables):
-            group.create_dataset(str(i), data=variable.array)
+            hdf5.write(group, str(i), variable.array)
 
 
 def weights_image(model: Any, with_state: bool = False) -> io.BytesIO:
@@ -39,7 +39,7 @@ def weights_image(model: Any, with_state: bool = False) -> io.BytesIO:
     with h5py.File(image, "w") as file:
         write_entries(file, entries)
         for i, variable in enumerate(seeds_and_states(model) if with_state else ()):
-            file.create_dataset(f"{STATE}/{i}", data=variable.array)
+            hdf5.write(file, f"{STATE}/{i}", variable.array)
     return image
 
 
