@@ -78,7 +78,7 @@ def feed_dtype(dtype: Any, float_dtype: str, where: str = "data") -> str:
         return float_dtype
     if name in DTYPES:
         return name
-    if name in ("float16", "bfloat16", "longdouble", "float128"):
+    if name in ("float16", "longdouble", "float128"):
         return float_dtype
     if name in _WIDENED:
         return _WIDENED[name]

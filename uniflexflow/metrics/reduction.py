@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from uniflexflow import ops
+from uniflexflow import ops, tree
 from uniflexflow.losses.loss import (
     apply_mask,
     as_tensors,
@@ -15,7 +15,8 @@ from uniflexflow.losses.loss import (
     weigh,
 )
 from uniflexflow.metrics.metric import STATE_DTYPE, Metric
-from uniflexflow.ops.mask import get_mask
+from uniflexflow.ops.dtypes import floatx
+from uniflexflow.ops.mask import get_mask, set_mask
 
 
 def total(x: Any, axis: Any = None) -> Any:
@@ -43,6 +44,18 @@ def reduce_to_samplewise_values(
     if len(values.shape) > 1:
         values = reduce(values, axis=tuple(range(1, len(values.shape))))
     return values, sample_weight
+
+
+def not_rounded(prediction: Any) -> Any:
+    """Return a bfloat16 prediction as ``floatx()``, others as they are.
+
+    Targets get the dtype of predictions, and class 257 is 256 in bfloat16.
+    """
+    if getattr(prediction, "dtype", None) != "bfloat16":
+        return prediction
+    cast = ops.cast(prediction, floatx())
+    set_mask(cast, get_mask(prediction))
+    return cast
 
 
 class Sum(Metric):
@@ -130,7 +143,8 @@ class MeanMetricWrapper(Mean):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Take in a batch of targets and predictions."""
-        y_true, y_pred = as_tensors(y_true), as_tensors(y_pred)
+        y_true = as_tensors(y_true)
+        y_pred = tree.map_structure(not_rounded, as_tensors(y_pred))
         mask = get_mask(y_pred)
         values = drop_masked(self._fn(y_true, y_pred, **self._fn_kwargs), mask)
         if sample_weight is not None:

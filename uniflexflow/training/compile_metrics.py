@@ -6,6 +6,7 @@ from typing import Any
 
 from uniflexflow import metrics as metrics_module
 from uniflexflow import tree
+from uniflexflow.metrics.reduction import not_rounded
 from uniflexflow.training.outputs import (
     flat_outputs,
     kind_of_targets,
@@ -148,7 +149,7 @@ class CompileMetrics:
         if not self.built:
             self.build(y_true, y_pred)
         names = output_names_of(y_pred, self._output_names)
-        preds = flat_outputs(y_pred, names)
+        preds = [not_rounded(p) for p in flat_outputs(y_pred, names)]
         wanted = [bool(a or b) for a, b in zip(self._plain, self._weighted)]
         targets = per_output(y_true, names, "y", wanted)
         if sample_weight is not None and not tree.is_nested(sample_weight):

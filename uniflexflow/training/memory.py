@@ -10,6 +10,7 @@ import numpy as np
 from uniflexflow import tree
 from uniflexflow.ir import TensorSpec
 from uniflexflow.losses import SparseCategoricalCrossentropy
+from uniflexflow.ops.dtypes import floatx
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def _target_spec(output: Any, loss: Any, batch_size: int) -> TensorSpec:
     shape = tuple(batch_size if n is None else n for n in output.shape)
     if _is_sparse(loss):
         return TensorSpec(shape[:-1], "int32")
-    return TensorSpec(shape, output.dtype)
+    return TensorSpec(shape, floatx() if output.dtype == "bfloat16" else output.dtype)
 
 
 def _spec_of(data: Any, batch_size: int) -> Any:
