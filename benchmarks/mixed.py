@@ -107,7 +107,8 @@ def main() -> None:
     if unknown or args.steps < 2:
         parser.error(f"unknown: {sorted(unknown)}; known: {list(models.WORKLOADS)}; --steps >= 2")
     print(
-        "| workload | first loss | float32 | mixed | apart | of the fall | steps/s | mixed | ratio |"
+        "| workload | first loss | float32 | mixed | apart | of the fall "
+        "| steps/s | mixed | ratio |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
     rows = []
