@@ -55,6 +55,7 @@ NAMESPACES = {
     "random": "Random numbers",
     "utils": "Utilities",
     "config": "Settings",
+    "dtype_policies": "Dtype policies",
     "tree": "Nested structures",
 }
 #: What stands in the package itself and in no namespace above.
