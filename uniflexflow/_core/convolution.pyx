@@ -19,7 +19,9 @@ from uniflexflow._core.core cimport (
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.window cimport Window, even, parts
 
-from uniflexflow._core import convolution_gradient, convolution_plan, depthwise, gemm, winograd
+from uniflexflow._core import (
+    convolution_gradient, convolution_narrow, convolution_plan, depthwise, gemm, winograd,
+)
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -333,6 +335,7 @@ def _first(*lowerings):
 LOWERINGS = {
     "conv2d": _first(winograd.lower_forward, lower_conv2d),
     "conv2d_bias": _first(winograd.lower_forward, lower_conv2d_bias),
-    "conv2d_data_gradient": _first(winograd.lower_data_gradient, lower_data_gradient),
+    "conv2d_data_gradient": _first(
+        winograd.lower_data_gradient, convolution_narrow.lower, lower_data_gradient),
     "conv2d_weight_gradient": _first(winograd.lower_weight_gradient, convolution_gradient.lower),
 }

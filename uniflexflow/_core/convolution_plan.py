@@ -33,6 +33,13 @@ CORE_FLOPS = 400_000
 POINT_PIXELS = 1024
 POINT_WEIGHTS = 1 << 18
 POINT_SIDE = 256
+# Data gradients of images with few channels: at most so many, taps times channels that a
+# scratchpad holds for a piece of a row, rows of a band, and filters.
+NARROW_CHANNELS = 4
+NARROW_COLUMNS = 192
+NARROW_PIECE = 96
+NARROW_BAND = 64
+NARROW_FILTERS = 2048
 
 
 def blocks_in_use() -> ConvolutionBlocks:
@@ -308,3 +315,41 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     )
     workspace = parts * total * size if parts > 1 else 0
     return ints, workspace, 2 * macs
+
+
+def narrow(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int] | None:
+    """Return the numbers of a data gradient of few channels, its workspace and operations.
+
+    None if its channels are not few, or its products would fill no panel or too many.
+    """
+    a, g, x = node.attrs, node.inputs[0].spec, node.outputs[0].spec
+    kh, kw, channels, filters = node.inputs[1].shape
+    columns = kh * kw * channels
+    if a["groups"] > 1 or not 1 <= channels <= NARROW_CHANNELS:
+        return None
+    if not lanes // 2 < columns <= NARROW_COLUMNS or filters > NARROW_FILTERS:
+        return None
+    (n, oh, ow, _), (_, height, width, _) = g.shape, x.shape
+    macs = n * oh * ow * columns * filters
+    ints = (
+        max(1, 2 * macs // CORE_FLOPS),
+        x.itemsize,
+        lanes,
+        n,
+        height,
+        width,
+        channels,
+        filters,
+        oh,
+        ow,
+        kh,
+        kw,
+        *a["strides"],
+        *a["dilations"],
+        a["padding"][0][0],
+        a["padding"][1][0],
+        # a band computes again the rows of g that it shares with the next
+        max(NARROW_BAND, 8 * ((kh - 1) * a["dilations"][0] + 1)),
+        max(1, even(ow, NARROW_PIECE)),
+    )
+    return ints, math.ceil(columns / lanes) * lanes * filters * x.itemsize, 2 * macs

@@ -64,6 +64,8 @@ static const uff_convolution_kernels table = {
     .product_f64 = product_f64,
     .pack_f32 = pack_f32,
     .pack_f64 = pack_f64,
+    .add_f32 = add_f32,
+    .add_f64 = add_f64,
     .gather_f32 = gather_f32,
     .gather_f64 = gather_f64,
 };

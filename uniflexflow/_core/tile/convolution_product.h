@@ -136,3 +136,27 @@ static void NAME(gather)(int64_t k, int64_t n, const void *source, const int64_t
         }
     }
 }
+
+/* `channels` is a constant where this is expanded. */
+static inline __attribute__((always_inline)) void NAME(add_pixels)(
+    int64_t count, const int64_t channels, const T *src, int64_t src_step, T *dst, int64_t dst_step)
+{
+    for (int64_t p = 0; p < count; p++, src += src_step, dst += dst_step)
+        for (int64_t c = 0; c < channels; c++)
+            dst[c] += src[c];
+}
+
+static void NAME(add)(int64_t count, int64_t channels, const void *src, int64_t src_step, void *dst,
+                      int64_t dst_step)
+{
+    switch (channels) {
+    case 1:
+        NAME(add_pixels)(count, 1, src, src_step, dst, dst_step);
+        break;
+    case 3:
+        NAME(add_pixels)(count, 3, src, src_step, dst, dst_step);
+        break;
+    default:
+        NAME(add_pixels)(count, channels, src, src_step, dst, dst_step);
+    }
+}
