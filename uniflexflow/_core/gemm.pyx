@@ -318,9 +318,11 @@ def lower_sizes(dtype, batch, m, n, k, ta, tb, has_bias=False, act=UFF_ACT_NONE,
         pack_a = pack_b = False
     else:
         if pack_b is None:
-            # In place: a B that stays in the first-level cache as it is, or that few rows use
-            small = k * n * size <= machine.l1d_bytes * 3 // 4
-            pack_b = tb or not (small or m <= 2 * mr)
+            # In place: a B that stays in the first-level cache as it is, or that few rows use,
+            # unless it comes from memory: its panels go down by rows, which share cache sets
+            nbytes = k * n * size
+            few = m <= 2 * mr and nbytes <= max(machine.l2_bytes, machine.l3_bytes)
+            pack_b = tb or not (few or nbytes <= machine.l1d_bytes * 3 // 4)
         if pack_a is None:
             # In place: an A that few panels of B use, or that stays close by as it is
             pack_a = n > 4 * nr and m * k * size > machine.l2_bytes * 3 // 8
