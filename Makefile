@@ -93,6 +93,7 @@ bench-kernels: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/kernels.py
 	$(BIN)/python benchmarks/kernels_convolution.py
 	$(BIN)/python benchmarks/kernels_attention.py
+	$(BIN)/python benchmarks/kernels_memory.py
 
 bench-overhead: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/overhead.py
