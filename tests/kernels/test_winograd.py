@@ -1,5 +1,7 @@
 """Convolutions by Winograd's algorithm, against the direct sums and the algorithm's error bound."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -52,9 +54,11 @@ def form(request, monkeypatch):
     """Blocks of a few tiles, so that there are several of them."""
     private = request.param == "private"
     room = host().scratch_bytes * 3 // 4 // (winograd_plan.POSITIONS * 4)
-    monkeypatch.setattr(
-        winograd_plan, "_private_tiles", lambda floats, rows: min(12, room // floats) * private
-    )
+
+    def private_tiles(floats, least, unit=1):
+        return min(12, room // floats) * private
+
+    monkeypatch.setattr(winograd_plan, "_private_tiles", private_tiles)
     monkeypatch.setattr(winograd_plan, "_shared_tiles", lambda floats, least: 20)
     monkeypatch.setattr(winograd_plan, "CORE_FLOPS", 1)
     if private:
@@ -214,14 +218,73 @@ def test_bias_and_activation(isa, form, rng, activation):
     np.testing.assert_array_equal(out, np.maximum(want, 0) if activation else want)
 
 
-def test_nan_stays_in_its_tiles(isa, form, rng):
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_nan_stays_in_its_tiles(isa, form, rng, name, number):
     problem = Problem((1, 12, 12, 16), 16, "same").draw(rng)
-    clean = problem.compute("conv2d")
+    clean = problem.compute(name)
+    problem.arrays[OPERANDS[name][0]][0, 6, 6, 3] = number
+    found = problem.compute(name)
+    hit = np.isnan(found)
+    assert hit[0, 5:8, 5:8].all()  # where a window meets it
+    hit[0, 4:8, 4:8] = False
+    assert not hit.any()
+    np.testing.assert_array_equal(found[0, 8:], clean[0, 8:])
+    np.testing.assert_array_equal(found[0, :, 8:], clean[0, :, 8:])
+
+
+def test_nan_reaches_its_weights(isa, form, rng):
+    problem = Problem((1, 12, 12, 16), 16, "same").draw(rng)
     problem.arrays["x"][0, 6, 6, 3] = np.nan
-    hit = np.isnan(problem.compute("conv2d"))
-    assert hit[0, 5:8, 5:8].all()  # as in any convolution
-    assert not hit[0, :4].any() and not hit[0, 8:].any()
-    np.testing.assert_array_equal(problem.compute("conv2d")[0, 8:], clean[0, 8:])
+    hit = np.isnan(problem.compute("conv2d_weight_gradient"))
+    assert hit[:, :, 3].all() and not np.delete(hit, 3, axis=2).any()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unaligned_operands(isa, form, rng, name):
+    problem = Problem((2, 9, 7, 16), 32, "same").draw(rng)
+    want = problem.compute(name)
+    for key, array in problem.arrays.items():
+        moved = np.empty(array.nbytes + 4, np.uint8)[4:].view("float32").reshape(array.shape)
+        moved[...] = array
+        problem.arrays[key] = moved
+    np.testing.assert_array_equal(problem.compute(name), want)
+
+
+@pytest.mark.parametrize("scratch", [1 << 18, 1 << 19, 1 << 20, 1 << 21])
+@pytest.mark.parametrize("lanes, rows", [(8, 6), (16, 6), (32, 14)])
+def test_cuts_are_whole_panels(monkeypatch, scratch, lanes, rows):
+    machine = dataclasses.replace(host(), scratch_bytes=scratch, l3_bytes=0)
+    monkeypatch.setattr(winograd_plan, "host", lambda: machine)
+    for channels in range(16, 320, 16):
+        for filters in range(16, 320, 16):
+            ints, _, _ = winograd_plan.correlation(
+                (8, 20, 20, channels), (20, 20), filters, (1, 1), (0,) * 5, lanes, rows
+            )
+            block, pitch, image, result, _, cut = ints[19:25]
+            shared = ints[27]
+            assert ints[18] == lanes and cut % lanes == 0 and block > 0
+            assert image >= block * pitch and result >= block * (filters if shared else cut)
+            if not shared:
+                assert (image + result) * winograd_plan.POSITIONS * 4 < scratch * 15 // 16
+
+
+def test_too_many_channels_stay_direct():
+    most = host().scratch_bytes // winograd_plan.MOST_BYTES // 16 * 16
+    attrs = dict(strides=(1, 1), dilations=(1, 1), groups=1)
+    assert winograd_plan.applies(attrs, "float32", (3, 3, most, 32), (8, 8))
+    assert not winograd_plan.applies(attrs, "float32", (3, 3, most + 16, 32), (8, 8))
+    assert not winograd_plan.applies(attrs, "float32", (3, 3, 32, most + 16), (8, 8))
+
+
+def test_the_most_channels(isa):
+    most = host().scratch_bytes // winograd_plan.MOST_BYTES // 16 * 16
+    for channels, filters in ((most, 32), (32, most)):
+        problem = Problem((1, 4, 4, channels), filters, "same")
+        problem.arrays = {k: np.ones(s, "float32") for k, s in problem.shapes.items()}
+        for name in NAMES:
+            got, want = problem.compute(name, 2), problem.reference(name)
+            np.testing.assert_allclose(got, want, rtol=1e-4)  # sums of up to 1e5 products
 
 
 def test_no_images(rng):

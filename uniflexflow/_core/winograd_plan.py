@@ -30,10 +30,15 @@ OUT, POSITIONS = 4, 36
 # A private block has at least so many times the rows of a register block as tiles: with fewer,
 # the transformed windows, which each block reads whole, cost more than the products.
 LEAST_ROWS = 5
+# The same for a weight gradient, which adds a block's tiles to sums that it reads and writes.
+LEAST_SUMMED = 20
 # The same for shared blocks, in tiles, of images and of a weight gradient. From there on they
 # get a part of the last cache: more was slower where it was tried.
 LEAST_IMAGES, LEAST_GRADIENTS = 128, 96
 CACHE_SHARE = 8
+# Bytes of scratchpad for each channel or filter: offsets of a weight gradient's sums, a pixel of
+# zeros, and as much again for the rest.
+MOST_BYTES = 48
 # Bytes of the sums of a weight gradient that every part has.
 PART_BYTES = 160 * 1024
 # Filters that a private block multiplies at a time.
@@ -61,7 +66,7 @@ def applies(attrs: dict[str, Any], dtype: str, kernel: tuple[int, ...], out: Any
 
     Windows are 3 x 3 without stride, dilation and groups, channels and filters whole lines and
     not few, in float32: who asks for float64 asks for its digits. Of the tiles' results at least
-    half must exist.
+    half must exist. A core's lists of channels must fit its scratchpad with room to spare.
     """
     return (
         _settings["algorithm"] == "winograd"
@@ -71,6 +76,7 @@ def applies(attrs: dict[str, Any], dtype: str, kernel: tuple[int, ...], out: Any
         and attrs["groups"] == 1
         and min(kernel[2:]) >= LEAST_CHANNELS
         and not any(size % LINE for size in kernel[2:])
+        and max(kernel[2:]) <= host().scratch_bytes // MOST_BYTES
         and 2 * math.prod(out) >= math.prod(-(-size // OUT) * OUT for size in out)
     )
 
@@ -83,11 +89,16 @@ def spread(floats: int) -> int:
     return floats + LINE if floats // LINE % 2 == 0 else floats
 
 
-def _private_tiles(floats_a_tile: int, rows: int) -> int:
-    """Return how many tiles a core's scratchpad holds, or 0 if they are too few."""
+def row_pitch(channels: int) -> int:
+    """Return the distance of two tiles' channels, of which a product reads several together."""
+    return spread(channels) if channels >= 8 * LINE else channels
+
+
+def _private_tiles(floats_a_tile: int, least: int, unit: int = 1) -> int:
+    """Return how many tiles a core's scratchpad holds, whole units, or 0 if less than ``least``."""
     room = host().scratch_bytes * 7 // 8 - POSITIONS * 2 * 4 * LINE
     tiles = room // (POSITIONS * 4 * floats_a_tile)
-    return tiles // rows * rows if tiles >= LEAST_ROWS * rows else 0
+    return tiles // unit * unit if tiles >= least else 0
 
 
 def _shared_tiles(floats_a_tile: int, least: int) -> int:
@@ -115,15 +126,16 @@ def correlation(
     n, height, width, channels = images
     high, wide = (-(-size // OUT) for size in out)
     tiles = n * high * wide
-    pitch = spread(channels) if channels >= 8 * LINE else channels
-    cut = even(filters // LINE, FILTERS // LINE) * LINE
-    block = min(_private_tiles(pitch + cut, rows), max(tiles, 1))
+    pitch = row_pitch(channels)
+    panels = -(-filters // lanes)
+    # whole panels, as what is multiplied begins with one
+    cut = even(panels, max(FILTERS // lanes, 1)) * lanes
+    block = min(_private_tiles(pitch + cut, LEAST_ROWS * rows, rows), max(tiles, 1))
     shared = not block
     if shared:
         block = even(tiles, _shared_tiles(pitch + filters, LEAST_IMAGES))
         # more than 36 units, so that cores that don't divide 36 have something to do
-        cut = even(-(-filters // lanes), 8) * lanes
-    panels = -(-filters // lanes)
+        cut = even(panels, 8) * lanes
     image_step, result_step = spread(block * pitch), spread(block * (filters if shared else cut))
     window_step = spread(panels * lanes * channels)
     flops = 2 * POSITIONS * channels * filters * tiles
@@ -170,10 +182,10 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     padding = node.attrs["padding"]
     high, wide = (-(-size // OUT) for size in out)
     tiles = n * high * wide
-    pitch = spread(channels) if channels >= 8 * LINE else channels
+    pitch = row_pitch(channels)
     panel_floats = -(-filters // lanes) * lanes
     sums = POSITIONS * channels * filters
-    block = min(_private_tiles(pitch + panel_floats, LINE // 4), max(tiles, 1))
+    block = min(_private_tiles(pitch + panel_floats, LEAST_SUMMED), max(tiles, 1))
     shared = not block or sums * 4 > PART_BYTES
     if shared:
         block, parts = even(tiles, _shared_tiles(pitch + panel_floats, LEAST_GRADIENTS)), 1

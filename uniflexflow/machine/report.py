@@ -38,7 +38,7 @@ def _mpi() -> str:
 def config() -> dict[str, str]:
     """Return what ``show_config`` prints, as a dictionary of strings."""
     import uniflexflow
-    from uniflexflow._core import dispatch
+    from uniflexflow._core import dispatch, winograd_plan
 
     kernels = dispatch.selected()
     machine = host()
@@ -55,6 +55,7 @@ def config() -> dict[str, str]:
         f"L3 {_kilo(machine.l3_bytes)}",
         "scratchpad": _kilo(machine.scratch_bytes),
         "block sizes": source(kernels),
+        "3 x 3 convolutions": winograd_plan.algorithm(),
         "MPI": _mpi(),
     }
 
