@@ -16,10 +16,12 @@ import pytest
 from uniflexflow._core import dispatch
 
 RUN = Path(__file__).parent / "aarch64" / "run.sh"
+TILE = RUN.parents[3] / "uniflexflow/_core/tile"
 BUILD = Path(__file__).parents[2] / "build" / "wide"
 # the families whose sources depend on the width, except for the probe, which names registers
 FAMILIES = (
     "attention",
+    "cast",
     "convolution",
     "crossentropy",
     "gemm",
@@ -30,6 +32,7 @@ FAMILIES = (
     "window",
     "winograd",
 )
+OF_PAIRS = ("gemm",)  # those with kernels of AVX512_BF16
 
 HAS_AVX512 = "v4" in dispatch.available()
 CAN_BUILD = "v3" in dispatch.available() and shutil.which("gcc") is not None
@@ -41,22 +44,45 @@ pytestmark = [
 
 
 def test_the_families_are_those_that_use_vectors():
-    sources = (RUN.parents[3] / "uniflexflow/_core/tile").glob("*.c")
-    wide = {path.stem for path in sources if '#include "vector.h"' in path.read_text()}
-    assert wide == {*FAMILIES, "probe"}
+    text = {path.stem: path.read_text() for path in TILE.glob("*.c")}
+    assert {f for f, t in text.items() if '#include "vector.h"' in t} == {*FAMILIES, "probe"}
+    assert {f for f, t in text.items() if "__AVX512BF16__" in t} == set(OF_PAIRS)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_at_the_width_of_avx512(family):
+def run(family, isa, *flags):
     settings = {
-        "CC": "gcc -march=x86-64-v3 -D__AVX512F__",
-        "ISA": "v4",
+        "CC": " ".join(["gcc", "-march=x86-64-v3", "-D__AVX512F__", *flags]),
+        "ISA": isa,
         "OPTIMISE": "-O1",
         "EMULATOR": "",
-        "BUILD": str(BUILD),
+        "BUILD": str(BUILD / isa),
     }
     done = subprocess.run(
         [RUN, family], capture_output=True, text=True, timeout=300, env={**os.environ, **settings}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.fullmatch(rf"{family}: ok, [1-9]\d+ comparisons\n", done.stdout), done.stdout
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_at_the_width_of_avx512(family):
+    run(family, "v4")
+
+
+@pytest.mark.parametrize("family", OF_PAIRS)
+def test_with_the_pairs_of_avx512_bf16(family):
+    """All but the instruction that multiplies them, whose products are written out."""
+    run(family, "v4bf16", "-D__AVX512BF16__", "-DUFF_EMULATE_DOT")
+
+
+@pytest.mark.parametrize("family", OF_PAIRS)
+def test_the_instruction_of_avx512_bf16_is_compiled(family, tmp_path):
+    """What it computes is known only where it runs: here, that the kernels consist of it."""
+    flags = ["-march=x86-64-v4", "-mavx512bf16", "-O3", "-std=gnu11", "-Wno-psabi"]
+    source, out = TILE / f"{family}.c", tmp_path / "kernels.s"
+    subprocess.run(
+        ["gcc", *flags, "-DUFF_ISA=v4bf16", f"-I{TILE}", "-S", source, "-o", out],
+        check=True,
+        timeout=300,
+    )
+    assert len(re.findall(r"\tvdpbf16ps\t", out.read_text())) >= 14 * 2

@@ -122,7 +122,8 @@ cdef inline void multiply(const Job *j, int64_t m, int64_t n, int64_t k, const v
     g.a, g.lda, g.a_form = a, lda, a_form
     g.b, g.ldb, g.b_packed = b, ldb, ldb == 0
     g.c, g.ldc, g.accumulate = c, ldc, accumulate
-    g.bias, g.act = NULL, UFF_ACT_NONE
+    g.bias = g.out = NULL
+    g.act = UFF_ACT_NONE
     j.gemm.block(&g)
 
 

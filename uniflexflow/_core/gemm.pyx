@@ -5,9 +5,15 @@ tile kernel multiplies a block of A by panels of B. A block of packed B belongs 
 cores and lies in the workspace; a block of packed A lies in its core's scratchpad. Many
 small products are given to the cores whole, with packed B in the scratchpad too. The sum
 is cut by sizes alone, so results don't depend on the number of cores.
+
+Operands in bfloat16 are expanded, or put together in pairs, while they are packed. Where the sum
+is in several blocks and C in bfloat16, what the blocks have added up so far is float32 in the
+workspace (in scratchpad if products are given to the cores whole), m * nc elements, and is
+rounded with the last block.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t
+from libc.string cimport memcpy
 
 from uniflexflow._core.core cimport (
     uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_spawn_together, uff_sync,
@@ -29,7 +35,8 @@ from uniflexflow.plan.kernel_call import KernelCall
 
 cdef struct Product:  # what all cores of one instruction know
     const uff_gemm_type *type
-    int64_t size  # bytes of an element
+    int64_t size, packed_size, c_size  # bytes of an element of A and B, as it is packed, of C
+    bint rounded  # C is bfloat16
     int64_t batch, m, n, k
     bint transpose_a, transpose_b
     int64_t kc, mc, nc
@@ -41,6 +48,14 @@ cdef struct Product:  # what all cores of one instruction know
     const char *bias
     char *c
     char *workspace
+    char *sums  # float32, of blocks of a sum that is rounded at its end; NULL: there are none
+
+
+cdef struct Room:  # a core's own: packed A and B, bias in float32, sums (see Product)
+    char *a
+    char *b
+    float *bias
+    char *sums
 
 
 cdef struct Corner:  # a core's place among those that share one product
@@ -52,19 +67,47 @@ cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
     return (a + b - 1) // b
 
 
+cdef enum:  # operands; PAIRS are bfloat16 too, as AVX512_BF16 has them, for the tests
+    F32, F64, BF16, PAIRS
+
+
+cdef const uff_gemm_type *gemm_type(int kind) noexcept nogil:
+    cdef const uff_gemm_kernels *family = uff_gemm(kernels)
+    if kind == F32:
+        return &family.f32
+    if kind == F64:
+        return &family.f64
+    return &family.bf16 if kind == BF16 else &family.bf16_pairs
+
+
+cdef inline int64_t element_size(int kind) noexcept nogil:
+    return 4 if kind == F32 else 8 if kind == F64 else 2
+
+
+cdef inline void expand_bias(const uint16_t *bias, int64_t n, float *out) noexcept nogil:
+    cdef int64_t j
+    cdef uint32_t bits
+    for j in range(n):
+        bits = <uint32_t>bias[j] << 16
+        memcpy(&out[j], &bits, sizeof(float))
+
+
 cdef void read_product(Product *g, const uff_instruction *ins, bint has_bias) noexcept nogil:
     cdef const int64_t *i = ins.ints
-    cdef const uff_gemm_kernels *family = uff_gemm(kernels)
-    g.size, g.batch, g.m, g.n, g.k = i[0], i[1], i[2], i[3], i[4]
+    g.type = gemm_type(<int>i[0])
+    g.batch, g.m, g.n, g.k = i[1], i[2], i[3], i[4]
     g.transpose_a, g.transpose_b = i[5], i[6]
     g.kc, g.mc, g.nc = i[7], i[8], i[9]
     g.pack_a, g.pack_b, g.act = i[10], i[11], i[12]
-    g.type = &family.f32 if g.size == 4 else &family.f64
+    g.size, g.packed_size = element_size(<int>i[0]), 8 if i[0] == F64 else 4
+    g.rounded = i[15]
+    g.c_size = 2 if g.rounded else g.packed_size
     g.c = <char *>uff_arg(ins, 0)
     g.a = <const char *>uff_arg(ins, 1)
     g.b = <const char *>uff_arg(ins, 2)
     g.bias = <const char *>uff_arg(ins, 3) if has_bias else NULL
     g.workspace = <char *>uff_arg(ins, 4 if has_bias else 3)
+    g.sums = NULL
 
 
 cdef int row_cores(int count, int64_t row_panels, int64_t panels) noexcept nogil:
@@ -85,21 +128,20 @@ cdef int row_cores(int count, int64_t row_panels, int64_t panels) noexcept nogil
     return best
 
 
-cdef void multiply(const Product *g, int64_t index, Corner me, char *a_pack,
-                   char *b_pack) noexcept nogil:
+cdef void multiply(const Product *g, int64_t index, Corner me, const Room *room) noexcept nogil:
     """This core's part of product number ``index`` of the batch."""
     cdef const uff_gemm_type *t = g.type
     cdef const char *a = g.a + index * g.m * g.k * g.size
     cdef const char *b = g.b + index * g.k * g.n * g.size
-    cdef char *c = g.c + index * g.m * g.n * g.size
+    cdef char *c = g.c + index * g.m * g.n * g.c_size
     cdef int64_t lda = g.m if g.transpose_a else g.k, ldb = g.k if g.transpose_b else g.n
     cdef int64_t row_panels = ceil_div(g.m, t.mr), panels, first, last
-    cdef int64_t jc, nw, j0, j1, pc, kw, whole, s0, s1, blocks, block, i0, i1
+    cdef int64_t jc, nw, j0, j1, pc, kw, deep, whole, s0, s1, blocks, block, i0, i1
     cdef int along, row, column
     cdef const char *a_block
     cdef const char *b_block
     cdef uff_gemm_block tile
-    tile.ldc = g.n
+    tile.ldo = g.n
     jc = 0
     while jc < g.n:
         nw = min(g.nc, g.n - jc)
@@ -113,6 +155,7 @@ cdef void multiply(const Product *g, int64_t index, Corner me, char *a_pack,
         pc = 0
         while True:  # once at least: an empty sum writes zeros
             kw = min(g.kc, g.k - pc)
+            deep = ceil_div(kw, t.depth)
             b_block = b + (jc * ldb + pc if g.transpose_b else pc * ldb + jc) * g.size
             if g.pack_b:
                 if me.sync != NULL and (jc or pc or index):
@@ -122,14 +165,16 @@ cdef void multiply(const Product *g, int64_t index, Corner me, char *a_pack,
                 if first < last:
                     t.pack_b(last - first, kw,
                              b_block + first * (ldb if g.transpose_b else 1) * g.size, ldb,
-                             g.transpose_b, b_pack + first * kw * g.size)
+                             g.transpose_b, room.b + first * deep * g.packed_size)
                 if me.sync != NULL:
                     uff_sync(me.sync)
-            tile.k = kw
+            tile.k = deep
             tile.accumulate = pc > 0
             tile.act = UFF_ACT_NONE
             if pc + kw >= g.k:
                 tile.act = g.act
+            if g.rounded and g.bias != NULL and pc + kw >= g.k:
+                expand_bias(<const uint16_t *>g.bias + jc + j0, j1 - j0, room.bias)
             for block in range(blocks if j1 > j0 else 0):
                 i0 = uff_gemm_cut(g.m, row_panels, s0 + (s1 - s0) * block // blocks)
                 i1 = uff_gemm_cut(g.m, row_panels, s0 + (s1 - s0) * (block + 1) // blocks)
@@ -141,26 +186,33 @@ cdef void multiply(const Product *g, int64_t index, Corner me, char *a_pack,
                 a_block = a + (pc * lda + i0 if g.transpose_a else i0 * lda + pc) * g.size
                 tile.a = a_block
                 if g.pack_a:
-                    t.pack_a(tile.m, kw, a_block, lda, tile.a_form, a_pack)
-                    tile.a_form, tile.a = UFF_A_PACKED, a_pack
+                    t.pack_a(tile.m, kw, a_block, lda, tile.a_form, room.a)
+                    tile.a_form, tile.a = UFF_A_PACKED, room.a
                 tile.b_packed = g.pack_b
                 tile.ldb = ldb
                 tile.n = j1 - j0
                 tile.b = b_block + j0 * g.size
                 if g.pack_b:
-                    tile.b = b_pack + j0 * kw * g.size
-                tile.c = c + (i0 * g.n + jc + j0) * g.size
-                tile.bias = NULL
+                    tile.b = room.b + j0 * deep * g.packed_size
+                tile.bias = tile.out = NULL
+                if g.rounded:
+                    tile.c, tile.ldc = room.sums + (i0 * nw + j0) * sizeof(float), nw
+                    if pc + kw >= g.k:
+                        tile.out = c + (i0 * g.n + jc + j0) * g.c_size
+                else:
+                    tile.c, tile.ldc = c + (i0 * g.n + jc + j0) * g.c_size, g.n
                 if g.bias != NULL and pc + kw >= g.k:
                     tile.bias = g.bias + (jc + j0) * g.size
+                    if g.rounded:
+                        tile.bias = room.bias
                 if not g.pack_b and tile.n % t.nr:  # B in place, but for its last panel
                     whole = tile.n - tile.n % t.nr
                     tile.n = whole
                     if whole:
                         t.block(&tile)
                     tile.n = j1 - j0 - whole
-                    t.pack_b(tile.n, kw, b_block + (j0 + whole) * g.size, ldb, 0, b_pack)
-                    tile.b, tile.b_packed = b_pack, 1
+                    t.pack_b(tile.n, kw, b_block + (j0 + whole) * g.size, ldb, 0, room.b)
+                    tile.b, tile.b_packed = room.b, 1
                     tile.c = <char *>tile.c + whole * g.size
                     if tile.bias != NULL:
                         tile.bias = <const char *>tile.bias + whole * g.size
@@ -171,38 +223,46 @@ cdef void multiply(const Product *g, int64_t index, Corner me, char *a_pack,
         jc += nw
 
 
+cdef void take_room(const Product *g, uff_slave *self, Room *room) noexcept nogil:
+    cdef int64_t deep = ceil_div(g.kc, g.type.depth)
+    room.a, room.sums, room.bias = NULL, g.sums, NULL
+    if g.pack_a:
+        room.a = <char *>uff_take(self, g.packed_size * (g.mc + g.type.mr) * deep)
+    if g.rounded and g.bias != NULL:
+        room.bias = <float *>uff_take(self, sizeof(float) * (g.nc + g.type.nr))
+
+
 cdef void together(uff_slave *self, void *arg) noexcept nogil:
     """All cores on one product after the other."""
     cdef const Product *g = <const Product *>arg
     cdef Corner me
+    cdef Room room
     me.id, me.count = self.id, self.count
     me.sync = self if self.count > 1 else NULL
-    cdef char *a_pack = NULL
-    cdef char *b_pack = g.workspace
+    take_room(g, self, &room)
+    room.b = g.workspace
     cdef int64_t index
-    if g.pack_a:
-        a_pack = <char *>uff_take(self, g.size * (g.mc + g.type.mr) * g.kc)
     if not g.pack_b:
-        b_pack = <char *>uff_take(self, g.size * g.kc * g.type.nr)
+        room.b = <char *>uff_take(self, g.size * g.kc * g.type.nr)
     for index in range(g.batch):
-        multiply(g, index, me, a_pack, b_pack)
+        multiply(g, index, me, &room)
 
 
 cdef void apart(uff_slave *self, void *arg) noexcept nogil:
     """Each core on whole products of its own."""
     cdef const Product *g = <const Product *>arg
     cdef Corner me
-    me.id, me.count, me.sync = 0, 1, NULL
-    cdef char *a_pack = NULL
-    cdef char *b_pack = NULL
+    cdef Room room
     cdef int64_t index, lo, hi
-    if g.pack_a:
-        a_pack = <char *>uff_take(self, g.size * (g.mc + g.type.mr) * g.kc)
-    b_pack = <char *>uff_take(self, g.size * g.kc * (
+    me.id, me.count, me.sync = 0, 1, NULL
+    take_room(g, self, &room)
+    room.b = <char *>uff_take(self, g.packed_size * ceil_div(g.kc, g.type.depth) * (
         ceil_div(g.nc, g.type.nr) * g.type.nr if g.pack_b else g.type.nr))
+    if g.rounded and g.k > g.kc:
+        room.sums = <char *>uff_take(self, sizeof(float) * g.m * min(g.n, g.nc))
     uff_share(self, g.batch, &lo, &hi)
     for index in range(lo, hi):
-        multiply(g, index, me, a_pack, b_pack)
+        multiply(g, index, me, &room)
 
 
 cdef enum:
@@ -221,6 +281,7 @@ cdef void by_rows(uff_slave *self, void *arg) noexcept nogil:
     row.ld = g.k if row.transposed else n
     row.bias_step = 0 if turned else 1
     row.act = g.act
+    row.rounded = g.rounded
     step = (g.k if row.transposed else 1) * g.size
     uff_share(self, g.batch * chunks, &lo, &hi)
     while lo < hi:
@@ -230,7 +291,7 @@ cdef void by_rows(uff_slave *self, void *arg) noexcept nogil:
         row.n = last - first
         row.x = (g.b if turned else g.a) + index * g.k * g.size
         row.matrix = (g.a if turned else g.b) + index * g.k * n * g.size + first * step
-        row.y = g.c + (index * n + first) * g.size
+        row.y = g.c + (index * n + first) * g.c_size
         row.bias = g.bias
         if g.bias != NULL and not turned:
             row.bias = g.bias + first * g.size
@@ -241,6 +302,7 @@ cdef void by_rows(uff_slave *self, void *arg) noexcept nogil:
 cdef void run_together(const uff_instruction *ins, const uff_team *team) noexcept nogil:
     cdef Product g
     read_product(&g, ins, ins.ints[14])
+    g.sums = g.workspace + ins.ints[16]
     uff_spawn_together(team, ins.ints[13], together, &g)
 
 
@@ -258,7 +320,8 @@ cdef void run_rows(const uff_instruction *ins, const uff_team *team) noexcept no
 
 # -- lowering ------------------------------------------------------------------------
 
-SIZES = {"float32": 4, "float64": 8}
+SIZES = {"float32": 4, "float64": 8}  # those of the operands in which sums are made
+KINDS = {"float32": F32, "float64": F64, "bfloat16": BF16, "bfloat16 pairs": PAIRS}
 ACTIVATIONS = {None: UFF_ACT_NONE, "relu": UFF_ACT_RELU}
 FLOPS_PER_CORE = 200_000  # less work than this isn't worth waking another core
 BYTES_PER_CORE = 65_536
@@ -266,9 +329,13 @@ BYTES_PER_CORE = 65_536
 
 def micro_tile(dtype):
     """Rows and columns of the micro-tile of the kernels in use."""
-    cdef const uff_gemm_kernels *family = uff_gemm(kernels)
-    cdef const uff_gemm_type *t = &family.f32 if SIZES[dtype] == 4 else &family.f64
+    cdef const uff_gemm_type *t = gemm_type(KINDS[dtype])
     return t.mr, t.nr
+
+
+def elements_together(dtype):
+    """How many elements along the sum the kernels in use multiply at once."""
+    return gemm_type(KINDS[dtype]).depth
 
 
 def _even(total, most, unit):
@@ -281,14 +348,15 @@ def lower(node):
     """Choose how a ``matmul`` or ``dense`` node is computed."""
     a = node.inputs[0]
     dtype = a.dtype
-    if dtype not in SIZES:
+    if dtype not in KINDS:
         raise TypeError(f"{node.op.name}: no kernel for dtype {dtype}; "
-                        "expected float32 or float64; cast the operands.")
+                        "expected float32, float64 or bfloat16; cast the operands.")
     ta, tb = node.attrs["transpose_a"], node.attrs["transpose_b"]
     m, n = node.outputs[0].shape[-2:]
     k = a.shape[-2] if ta else a.shape[-1]
     act = ACTIVATIONS[node.attrs.get("activation")]
-    call = lower_sizes(dtype, math.prod(a.shape[:-2]), m, n, k, ta, tb, len(node.inputs) > 2, act)
+    call = lower_sizes(dtype, math.prod(a.shape[:-2]), m, n, k, ta, tb, len(node.inputs) > 2, act,
+                       out=node.outputs[0].dtype)
     return KernelCall(f"{node.op.name}_{dtype}", **call)
 
 
@@ -300,13 +368,22 @@ def lower_product(node, m, n, k, ta, tb, has_bias=False, activation=None):
 
 
 def lower_sizes(dtype, batch, m, n, k, ta, tb, has_bias=False, act=UFF_ACT_NONE, *,
-                pack_a=None, pack_b=None, blocks=None):
-    """The fields of a KernelCall for sizes; the last arguments force a choice."""
+                out=None, pack_a=None, pack_b=None, blocks=None):
+    """The fields of a KernelCall for sizes; the last arguments force a choice.
+
+    ``dtype`` may be ``"bfloat16 pairs"`` for the form of AVX512_BF16 in any instruction set;
+    ``out``, the dtype of the result, may be float32 if the operands are bfloat16.
+    """
     cdef void (*function)(const uff_instruction *, const uff_team *) noexcept nogil
-    size = SIZES[dtype]
-    mr, nr = micro_tile(dtype)
+    cdef const uff_gemm_type *t = gemm_type(KINDS[dtype])
+    mr, nr, depth = t.mr, t.nr, t.depth
+    size = element_size(KINDS[dtype])
+    narrow = size == 2  # packed, its elements or pairs of them have four bytes
+    rounded = narrow and out != "float32"
+    packed = max(size, 4)
     machine = host()
-    kc, mc, nc = blocks or gemm_blocks(machine, dispatch.selected(), size, mr, nr)
+    kc, mc, nc = blocks or gemm_blocks(machine, dispatch.selected(), packed, mr, nr)
+    kc *= depth
     flops = 2 * batch * m * n * k
     cores = max(1, flops // FLOPS_PER_CORE)
     if min(batch, m, n) == 0:
@@ -322,27 +399,31 @@ def lower_sizes(dtype, batch, m, n, k, ta, tb, has_bias=False, act=UFF_ACT_NONE,
             # unless it comes from memory: its panels go down by rows, which share cache sets
             nbytes = k * n * size
             few = m <= 2 * mr and nbytes <= max(machine.l2_bytes, machine.l3_bytes)
-            pack_b = tb or not (few or nbytes <= machine.l1d_bytes * 3 // 4)
+            pack_b = tb or narrow or not (few or nbytes <= machine.l1d_bytes * 3 // 4)
         if pack_a is None:
             # In place: an A that few panels of B use, or that stays close by as it is
-            pack_a = n > 4 * nr and m * k * size > machine.l2_bytes * 3 // 8
+            pack_a = narrow or (n > 4 * nr and m * k * size > machine.l2_bytes * 3 // 8)
         kc, mc, nc = _even(k, kc, 8), _even(m, mc, mr), _even(n, nc, nr)
         function = run_together
         # B of its own fits in a core's scratchpad: many products are best made apart
-        own = kc * nc * size if pack_b else kc * nr * size
-        own += (mc + mr) * kc * size if pack_a else 0
+        deep, sums = -(-kc // depth), 4 * m * min(n, nc) if rounded and kc < k else 0
+        own = deep * packed * (nc if pack_b else nr) + sums
+        own += (mc + mr) * deep * packed if pack_a else 0
+        own += 4 * (nc + nr) if narrow and has_bias else 0
         if batch > 1 and own + 128 <= machine.scratch_bytes:
             function = run_apart
-    workspace = 64
+    workspace, place = 64, 0
     if pack_b and function is run_together:
-        workspace = kc * nc * size
+        place = workspace = -(-deep * packed * nc // 64) * 64
+        workspace += sums
     return {
         "function": <size_t>function,
-        "ints": (size, batch, m, n, k, ta, tb, kc, mc, nc, bool(pack_a), bool(pack_b), act, cores,
-                 has_bias),
+        "ints": (KINDS[dtype], batch, m, n, k, ta, tb, kc, mc, nc, bool(pack_a), bool(pack_b), act,
+                 cores, has_bias, rounded, place),
         "workspace": workspace,
         "flops": flops,
     }
 
 
 LOWERINGS = {"matmul": lower, "dense": lower}
+NATIVE_BFLOAT16 = {"matmul", "dense"}

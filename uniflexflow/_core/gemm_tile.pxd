@@ -21,6 +21,8 @@ cdef extern from "tile/gemm.h" nogil:
         int accumulate
         const void *bias
         int act
+        void *out
+        int64_t ldo
 
     ctypedef struct uff_gemm_row:
         int64_t n, k
@@ -32,9 +34,10 @@ cdef extern from "tile/gemm.h" nogil:
         const void *bias
         int64_t bias_step
         int act
+        int rounded
 
     ctypedef struct uff_gemm_type:
-        int mr, nr
+        int depth, mr, nr
         void (*block)(const uff_gemm_block *) noexcept nogil
         void (*row)(const uff_gemm_row *) noexcept nogil
         void (*pack_a)(int64_t m, int64_t k, const void *a, int64_t lda, int form,
@@ -43,7 +46,7 @@ cdef extern from "tile/gemm.h" nogil:
                        void *out) noexcept nogil
 
     ctypedef struct uff_gemm_kernels:
-        uff_gemm_type f32, f64
+        uff_gemm_type f32, f64, bf16, bf16_pairs
 
     const uff_gemm_kernels *uff_gemm(const uff_kernels *) noexcept
     int64_t uff_gemm_cut(int64_t m, int64_t panels, int64_t t) noexcept

@@ -247,7 +247,8 @@ cdef inline void multiply(const Job *j, int64_t rows, int64_t panel, const char 
     tile.m, tile.n = rows, nr
     tile.lda, tile.a_form = k, UFF_A_ROWS
     tile.b_packed, tile.ldb, tile.ldc = 1, nr, nr
-    tile.bias, tile.act = NULL, UFF_ACT_NONE
+    tile.bias = tile.out = NULL
+    tile.act = UFF_ACT_NONE
     while p < k:
         tile.k = min(j.h.kc, k - p)
         tile.a = h + p * j.h.size
@@ -262,6 +263,7 @@ cdef inline void multiply(const Job *j, int64_t rows, int64_t panel, const char 
 
 cdef inline void multiply_row(const Job *j, const char *h, char *z) noexcept nogil:
     cdef uff_gemm_row row
+    row.rounded = 0
     row.n, row.k = j.width, j.h.units
     row.x, row.matrix, row.ld, row.transposed = h, j.at[RECURRENT], j.width, 0
     row.y, row.bias, row.bias_step, row.act = z, NULL, 0, UFF_ACT_NONE
@@ -363,7 +365,8 @@ cdef inline void multiply_back(const Job *j, int64_t rows, const char *dz,
     tile.lda, tile.a_form = j.width, UFF_A_ROWS
     tile.b_packed, tile.ldb = 1, nr
     tile.c, tile.ldc = dh, j.h.units
-    tile.accumulate, tile.bias, tile.act = 1, NULL, UFF_ACT_NONE
+    tile.bias = tile.out = NULL
+    tile.accumulate, tile.act = 1, UFF_ACT_NONE
     while p < j.width:
         tile.k = min(j.h.kc, j.width - p)
         tile.a = dz + p * j.h.size
@@ -376,6 +379,7 @@ cdef inline void multiply_back_row(const Job *j, const char *dz, const char *dh,
                                    char *out) noexcept nogil:
     """The same for one sequence: dh is added as a bias."""
     cdef uff_gemm_row row
+    row.rounded = 0
     row.n, row.k = j.h.units, j.width
     row.x, row.matrix, row.ld, row.transposed = dz, j.at[RECURRENT], j.width, 1
     row.y, row.bias, row.bias_step, row.act = out, dh, 1, UFF_ACT_NONE

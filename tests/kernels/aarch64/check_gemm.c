@@ -96,6 +96,95 @@
                 }                                                                              \
     }
 
+/* bfloat16, expanded or in pairs: against plain sums, as float32 and rounded. */
+static void check_bf16(const char *name, const uff_gemm_type *t, int64_t m, int64_t n, int64_t k,
+                       int ta, int tb, int rounded)
+{
+    static uint16_t a[MOST * MOST], b[MOST * MOST], out[MOST * MOST];
+    static float c[MOST * MOST], before[MOST * MOST], bias[MOST];
+    static float pa[MOST * MOST], pb[2 * MOST * MOST];
+    for (int i = 0; i < MOST * MOST; i++) {
+        a[i] = check_to_bfloat16((float)check_random());
+        b[i] = check_to_bfloat16((float)check_random());
+        c[i] = before[i] = (float)check_random();
+        out[i] = 0x5a5a;
+    }
+    for (int i = 0; i < MOST; i++)
+        bias[i] = (float)check_random();
+    const int64_t lda = ta ? m : k, ldb = tb ? k : n;
+    t->pack_a(m, k, a, lda, ta ? UFF_A_COLUMNS : UFF_A_ROWS, pa);
+    t->pack_b(n, k, b, ldb, tb, pb);
+    uff_gemm_block block = {
+        .m = m, .n = n, .k = (k + t->depth - 1) / t->depth, .a = pa, .a_form = UFF_A_PACKED,
+        .b = pb, .b_packed = 1, .c = c, .ldc = n, .accumulate = 1, .bias = bias,
+        .out = rounded ? out : NULL, .ldo = n + 1,
+    };
+    t->block(&block);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            const number old = before[i * n + j];
+            number want = old + bias[j], size = fabsl(old) + fabsl((number)bias[j]);
+            for (int64_t p = 0; p < k; p++) {
+                number x = check_from_bfloat16(a[ta ? p * lda + i : i * lda + p]);
+                x *= check_from_bfloat16(b[tb ? j * ldb + p : p * ldb + j]);
+                want += x, size += fabsl(x);
+            }
+            number bound = (k + 3) * 0x1p-24L * size;
+            if (rounded) {
+                check_same(name, i * n + j, c[i * n + j], old);
+                check_close(name, i * n + j, check_from_bfloat16(out[i * (n + 1) + j]), want,
+                            bound + 0x1p-8L * (fabsl(want) + bound));
+                check_true(name, i * n + j, out[i * (n + 1) + n] == 0x5a5a);
+            } else {
+                check_close(name, i * n + j, c[i * n + j], want, bound);
+            }
+        }
+}
+
+static void check_all_bf16(const char *name, const uff_gemm_type *t)
+{
+    const int64_t ms[] = {1, 2, t->mr - 1, t->mr, t->mr + 1, 2 * t->mr + 1};
+    const int64_t ns[] = {1, t->nr - 1, t->nr, t->nr + 1, 2 * t->nr};
+    const int64_t ks[] = {0, 1, 2, 4, 9, 33};
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < 5; j++)
+            for (int p = 0; p < 6; p++)
+                for (int form = 0; form < 8; form++)
+                    check_bf16(name, t, ms[i], ns[j], ks[p], form & 1, form >> 1 & 1, form >> 2);
+}
+
+/* A vector times a matrix of bfloat16. */
+static void check_row_bf16(const uff_gemm_type *t, int64_t n, int64_t k, int turned, int rounded)
+{
+    static uint16_t x[MOST], matrix[MOST * MOST], bias[MOST], narrow[MOST];
+    static float wide[MOST];
+    for (int i = 0; i < MOST * MOST; i++)
+        matrix[i] = check_to_bfloat16((float)check_random());
+    for (int i = 0; i < MOST; i++) {
+        x[i] = check_to_bfloat16((float)check_random());
+        bias[i] = check_to_bfloat16((float)check_random());
+    }
+    const int64_t ld = turned ? k : n;
+    uff_gemm_row row = {.n = n, .k = k, .x = x, .matrix = matrix, .ld = ld, .transposed = turned,
+                        .y = rounded ? (void *)narrow : wide, .bias = bias, .bias_step = 1,
+                        .rounded = rounded};
+    t->row(&row);
+    for (int64_t j = 0; j < n; j++) {
+        number want = check_from_bfloat16(bias[j]), size = fabsl(want);
+        for (int64_t p = 0; p < k; p++) {
+            number term = check_from_bfloat16(x[p]);
+            term *= check_from_bfloat16(matrix[turned ? j * ld + p : p * ld + j]);
+            want += term, size += fabsl(term);
+        }
+        number bound = (k + 3) * 0x1p-24L * size;
+        if (rounded)
+            check_close("row_bf16", j, check_from_bfloat16(narrow[j]), want,
+                        bound + 0x1p-8L * (fabsl(want) + bound));
+        else
+            check_close("row_bf16", j, wide[j], want, bound);
+    }
+}
+
 CHECK(float, f32, 0x1p-24)
 CHECK(double, f64, 0x1p-53)
 
@@ -107,5 +196,12 @@ int main(void)
     UFF_FILL(gemm)(&kernels);
     check_f32(&kernels.gemm->f32);
     check_f64(&kernels.gemm->f64);
+    check_all_bf16("gemm_bf16", &kernels.gemm->bf16);
+    check_all_bf16("gemm_bf16_pairs", &kernels.gemm->bf16_pairs);
+    for (int form = 0; form < 4; form++)
+        for (int64_t n = 1; n < 40; n += 7) {
+            check_row_bf16(&kernels.gemm->bf16, n, 33, form & 1, form >> 1);
+            check_row_bf16(&kernels.gemm->bf16, n, 3, form & 1, form >> 1);
+        }
     return check_report("gemm");
 }
