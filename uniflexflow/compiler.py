@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from uniflexflow import machine, tree
-from uniflexflow._core import LOWERINGS, NATIVE_BFLOAT16
+from uniflexflow._core import LOWERINGS, takes_bfloat16
 from uniflexflow.ir import Graph, TensorSpec, Value, constant, leaf, to_text, verify
 from uniflexflow.ops import dispatch
 from uniflexflow.ops.dtypes import canonical_dtype, epsilon, floatx
@@ -213,7 +213,7 @@ def optimize(graph: Graph) -> Graph:
 
 
 def _widen(graph: Graph) -> Graph:
-    return widen(graph, NATIVE_BFLOAT16)
+    return widen(graph, takes_bfloat16)
 
 
 def _executor_name() -> str:

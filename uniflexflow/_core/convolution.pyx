@@ -4,6 +4,9 @@ A tile is a block of results: some images, rows and columns. Its input, with the
 and a chunk of the channels, is copied to scratchpad, unless no window leaves the image:
 then it is read in place. All taps are then constant distances from a pixel, and the tile
 is one product of gathered operands (``tile/convolution.h``) for each panel of filters.
+
+Images in bfloat16 are always copied, and expanded to float32 on the way, as weights are when
+they are packed. A tile of results is summed in scratchpad then, and rounded when it is whole.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -29,6 +32,8 @@ cdef enum:
     WIDE_PIXEL = 512         # bytes of a pixel from which a tile keeps pixels apart
     MAX_PIXELS = 512         # results in one tile
     MAX_TILE = 160 * 1024    # bytes of a tile's input; less if the scratchpad is smaller
+    NARROW_PIXELS = 256      # results in one tile if they are rounded
+    SUM_BYTES = 64 * 1024    # their sums before
 
 
 # The numbers of ``convolution_plan.correlation``, in its order.
@@ -37,6 +42,7 @@ cdef struct Head:
     int64_t image_size
     int64_t row_step, column_step, channel_step, filter_step, group_step  # of the kernel
     int64_t has_bias, relu
+    int64_t narrow  # operands and results are bfloat16; size is that of float32
 
 
 cdef struct Job:
@@ -102,11 +108,13 @@ cdef void pack_kernel(uff_slave *self, const Job *job, const Window *w) noexcept
             w.packed + (group * h.channels + c0) * taps * panels * h.lanes + f0 * taps * length)
         for i in range(w.kh):
             for j in range(w.kw):
-                src = job.kernel + h.size * (
+                src = job.kernel + (2 if h.narrow else h.size) * (
                     (w.tap_row + i * w.tap_row_step) * h.row_step
                     + (w.tap_column + j * w.tap_column_step) * h.column_step
                     + group * h.group_step + c0 * h.channel_step + f0 * h.filter_step)
-                if h.size == 4:
+                if h.narrow:
+                    tile.pack_bf16(length, width, src, h.channel_step, h.filter_step, dst)
+                elif h.size == 4:
                     tile.pack_f32(length, width, src, h.channel_step, h.filter_step, dst)
                 else:
                     tile.pack_f64(length, width, src, h.channel_step, h.filter_step, dst)
@@ -124,7 +132,10 @@ cdef Cut cut_window(const Job *job, const Window *w) noexcept nogil:
     cdef int64_t span_h = (w.kh - 1) * w.dh + 1 if w.kh else 1
     cdef int64_t span_w = (w.kw - 1) * w.dw + 1 if w.kw else 1
     cdef int64_t used = 2 * MAX_PIXELS * sizeof(int64_t) + 4 * w.kh * w.kw * w.chunk + 1024
-    cdef int64_t room, across
+    cdef int64_t room, across, most = MAX_PIXELS
+    if h.narrow:
+        most = NARROW_PIXELS
+        used += SUM_BYTES + (MAX_PIXELS + h.filters + h.lanes) * 8
     cut.pitch = padded(w.chunk, h.size, WIDE_PIXEL)
     # a window of one pixel needs no pixels between those that it meets
     cut.sh = w.sh if w.kh > 1 else 1
@@ -132,19 +143,22 @@ cdef Cut cut_window(const Job *job, const Window *w) noexcept nogil:
     room = (min(<int64_t>job.scratch_bytes - used, <int64_t>MAX_TILE)
             // (cut.pitch * h.size))  # pixels
     # no border, and a tile's pixels are neighbours in memory too
-    cut.in_place = (w.top <= 0 and w.left <= 0 and w.chunk == h.groups * h.channels
+    cut.in_place = (not h.narrow and w.top <= 0 and w.left <= 0 and w.chunk == h.groups * h.channels
                     and cut.sh == w.sh and cut.sw == w.sw
                     and (w.oh - 1) * w.sh - w.top + span_h <= h.height
                     and (w.ow - 1) * w.sw - w.left + span_w <= h.width)
-    cut.columns = even(w.ow, min(<int64_t>MAX_PIXELS, (room // span_h - span_w) // cut.sw + 1))
+    cut.columns = even(w.ow, min(most, (room // span_h - span_w) // cut.sw + 1))
     across = (cut.columns - 1) * cut.sw + span_w
-    cut.rows = even(w.oh, min(<int64_t>MAX_PIXELS // cut.columns,
+    cut.rows = even(w.oh, min(most // cut.columns,
                               (room // across - span_h) // cut.sh + 1))
     cut.images = 1
     if cut.rows == w.oh and cut.columns == w.ow:
         across *= (cut.rows - 1) * cut.sh + span_h
-        cut.images = even(h.n, min(<int64_t>MAX_PIXELS // (w.oh * w.ow), room // across))
+        cut.images = even(h.n, min(most // (w.oh * w.ow), room // across))
     cut.panels = parts(h.filters, h.lanes)
+    if h.narrow:
+        across = cut.images * cut.rows * cut.columns * h.lanes * sizeof(float)
+        cut.panels = even(cut.panels, SUM_BYTES // max(across, <int64_t>1))
     count_tiles(&cut, h, w)
     while cut.total < 4 * job.num_cores and job.num_cores > 1:
         if cut.images > 1:
@@ -184,8 +198,20 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
     cdef int64_t chunk0, length, high, wide, was_images = -1, was_rows = -1, was_columns = -1
     cdef int64_t was_length = -1, was_wide = -1, step, f0
     cdef char *buffer = NULL
+    cdef int64_t x_size = 2 if h.narrow else h.size, i
+    cdef int64_t sum_pitch = cut.panels * h.lanes
+    cdef int64_t *sum_places = NULL
+    cdef char *sums = NULL
+    cdef char *y
+    cdef char *bias = NULL
     cdef Block block
     cdef uff_gathered_product p
+    if h.narrow:
+        sums = <char *>uff_take(self, SUM_BYTES)
+        bias = <char *>uff_take(self, sum_pitch * sizeof(float))
+        sum_places = <int64_t *>uff_take(self, NARROW_PIXELS * sizeof(int64_t))
+        for i in range(NARROW_PIXELS):
+            sum_places[i] = i * sum_pitch
     if not cut.in_place and taps:
         buffer = <char *>uff_take(
             self, cut.pitch * h.size * cut.images * ((cut.rows - 1) * cut.sh + span_h)
@@ -195,7 +221,7 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
     uff_share(self, cut.total, &lo, &hi)
     p.rows = rows
     p.cols = cols
-    p.places = places
+    p.places = sum_places if h.narrow else places
     p.b_step = h.lanes
     p.ahead[0].runs = p.ahead[1].runs = 0
     for t in range(lo, hi):
@@ -213,8 +239,9 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
         f0 = first_panel * h.lanes
         p.m = images * num_rows * columns
         p.n = min(cut.panels * h.lanes, h.filters - f0)
-        p.c = job.y + h.size * (n0 * h.image_size + w.place + r0 * w.y_row + c0 * w.y_column
-                                + group * h.filters + f0)
+        y = job.y + x_size * (n0 * h.image_size + w.place + r0 * w.y_row + c0 * w.y_column
+                              + group * h.filters + f0)
+        p.c = sums if h.narrow else y
         chunk0 = 0
         while True:
             length = min(w.chunk, h.channels - chunk0) if taps else 0
@@ -229,8 +256,8 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
                 block.high = high = (num_rows - 1) * cut.sh + span_h
                 block.wide = wide = (columns - 1) * cut.sw + span_w
                 step = padded(length, h.size, WIDE_PIXEL)
-                copy_block(job.x + h.size * (group * h.channels + chunk0), h.size, h.height,
-                           h.width, pitch, &block, length, step, buffer)
+                copy_block(job.x + x_size * (group * h.channels + chunk0), h.size, h.narrow,
+                           h.height, h.width, pitch, &block, length, step, buffer)
                 p.a = buffer
             if (images != was_images or num_rows != was_rows or columns != was_columns
                     or length != was_length or wide != was_wide):
@@ -246,8 +273,11 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
                 w.packed + (group * h.channels + chunk0) * taps * panels * h.lanes
                 + first_panel * p.b_panel)
             p.accumulate = chunk0 > 0
-            p.bias = (job.bias + h.size * (group * h.filters + f0)
+            p.bias = (job.bias + x_size * (group * h.filters + f0)
                       if job.bias != NULL and chunk0 == 0 else NULL)
+            if h.narrow and p.bias != NULL:
+                tile.expand(p.n, p.bias, bias)
+                p.bias = bias
             chunk0 += w.chunk
             p.relu = h.relu and (chunk0 >= h.channels or not taps)
             if h.size == 4:
@@ -256,6 +286,10 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
                 tile.product_f64(&p)
             if chunk0 >= h.channels or not taps:
                 break
+        if h.narrow:
+            for i in range(p.m):
+                tile.narrow(p.n, sums + sum_places[i] * <int64_t>sizeof(float),
+                            y + places[i] * x_size)
     self.scratch_used = start
 
 
@@ -339,3 +373,12 @@ LOWERINGS = {
         winograd.lower_data_gradient, convolution_narrow.lower, lower_data_gradient),
     "conv2d_weight_gradient": _first(winograd.lower_weight_gradient, convolution_gradient.lower),
 }
+
+
+def _is_depthwise(node):
+    images = node.outputs[0] if node.op.name == "conv2d_data_gradient" else node.inputs[0]
+    return convolution_plan.is_depthwise(node.attrs["groups"], images.shape[3])
+
+
+NATIVE_BFLOAT16 = set(LOWERINGS)
+WIDENED = dict.fromkeys(LOWERINGS, _is_depthwise)

@@ -3,10 +3,11 @@
 A tile is a block of results with the part of the image that their windows meet, copied to
 scratchpad as in ``convolution.pyx``. The gradient's pixels are packed in panels of filters;
 the rows of the product are taps and channels. A sum is cut into parts by sizes alone, which
-are added in order.
+are added in order. Operands in bfloat16 are expanded where they are copied and packed; the
+sums stay float32, in the workspace, until the last is added, and are rounded then.
 """
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t
 from libc.string cimport memcpy, memset
 
 from uniflexflow._core.convolution_tile cimport (
@@ -26,12 +27,17 @@ from uniflexflow._core import convolution_plan, depthwise, gemm
 from uniflexflow.plan.kernel_call import KernelCall
 
 
+cdef enum:
+    ROUND_BLOCK = 512  # sums that are rounded at a time
+
+
 # The numbers of ``convolution_plan.contraction``, in its order.
 cdef struct Contraction:
     int64_t cores, size, lanes, n, height, width, groups, channels, filters, oh, ow
     int64_t kh, kw, sh, sw, dh, dw, top, left
     int64_t cut, filter_cut, images, rows, columns, tiles, parts, total
     int64_t keep_sums  # in scratchpad until a part is done
+    int64_t narrow  # operands and result are bfloat16; size is that of float32
 
 
 cdef struct Sum:
@@ -48,9 +54,11 @@ cdef void contract(const uff_instruction *ins, const uff_team *team) noexcept no
     job.out = <char *>uff_arg(ins, 0)
     job.x = <const char *>uff_arg(ins, 1)
     job.g = <const char *>uff_arg(ins, 2)
-    job.partial = <char *>uff_arg(ins, 3) if job.shape.parts > 1 else job.out
+    job.partial = job.out
+    if job.shape.parts > 1 or job.shape.narrow:
+        job.partial = <char *>uff_arg(ins, 3)
     if job.shape.tiles == 0:
-        memset(job.out, 0, job.shape.total * job.shape.size)
+        memset(job.out, 0, job.shape.total * (2 if job.shape.narrow else job.shape.size))
         return
     uff_spawn_together(
         team, min(job.shape.cores, <int64_t>team.num_cores), contract_core, &job)
@@ -72,10 +80,12 @@ cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
         part = rest // s.groups
         contract_block(self, job, part, group, c0, f0)
         self.scratch_used = start
-    if s.parts > 1:
+    if s.parts > 1 or s.narrow:
         uff_sync(self)
         uff_share(self, s.total, &lo, &hi)
-        if s.size == 4:
+        if s.narrow:
+            round_parts(<uint16_t *>job.out, <const float *>job.partial, s.parts, s.total, lo, hi)
+        elif s.size == 4:
             add_parts[float](<float *>job.out, <const float *>job.partial, s.parts, s.total, lo, hi)
         else:
             add_parts[double](<double *>job.out, <const double *>job.partial, s.parts, s.total, lo,
@@ -101,6 +111,22 @@ cdef void take_tile(const Contraction *s, int64_t t, Block *of_x, Block *of_g) n
     of_x.row_step, of_x.column_step = s.sh // sh, s.sw // sw
 
 
+cdef void round_parts(uint16_t *out, const float *partial, int64_t count, int64_t total,
+                      int64_t lo, int64_t hi) noexcept nogil:
+    """``add_parts`` with a result in bfloat16."""
+    cdef float[ROUND_BLOCK] sums
+    cdef int64_t at, n, part, i
+    at = lo
+    while at < hi:
+        n = min(<int64_t>ROUND_BLOCK, hi - at)
+        memcpy(sums, partial + at, n * sizeof(float))
+        for part in range(1, count):
+            for i in range(n):
+                sums[i] += partial[part * total + at + i]
+        uff_convolution(kernels).narrow(n, sums, out + at)
+        at += n
+
+
 cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t group, int64_t c0,
                          int64_t f0) noexcept nogil:
     """Sum one part's pixels into the block of some channels and filters, tile after tile."""
@@ -108,6 +134,7 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
     cdef int64_t length = min(s.cut, s.channels - c0), filters = min(s.filter_cut, s.filters - f0)
     cdef int64_t all_filters = s.groups * s.filters, taps = s.kh * s.kw
+    cdef int64_t x_size = 2 if s.narrow else s.size
     cdef int64_t pitch = s.groups * s.channels
     cdef int64_t span_h = (s.kh - 1) * s.dh + 1, span_w = (s.kw - 1) * s.dw + 1
     cdef int64_t most = s.images * s.rows * s.columns, panels = parts(filters, s.lanes)
@@ -118,13 +145,13 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     cdef int64_t *sources = pixels + most
     cdef int32_t *cols = <int32_t *>uff_take(self, most * sizeof(int32_t))
     # narrow pixels without a border stay where they are
-    cdef bint in_place = (s.top <= 0 and s.left <= 0 and length == pitch
+    cdef bint in_place = (not s.narrow and s.top <= 0 and s.left <= 0 and length == pitch
                           and length * s.size < UFF_LINE
                           and (s.oh - 1) * s.sh + span_h - s.top <= s.height
                           and (s.ow - 1) * s.sw + span_w - s.left <= s.width)
     # rows of g that are whole panels can be read where they are; worth it for few products, or
     # if g is one panel, packed as it is
-    cdef bint g_in_place = s.columns == s.ow and filters % s.lanes == 0 and (
+    cdef bint g_in_place = not s.narrow and s.columns == s.ow and filters % s.lanes == 0 and (
         taps * length <= 64 or all_filters == s.lanes)
     cdef char *buffer = NULL
     cdef char *packed = NULL
@@ -135,8 +162,8 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     cdef int64_t was_images = -1, was_rows = -1, was_columns = -1
     cdef int64_t first = s.tiles * part // s.parts, last = s.tiles * (part + 1) // s.parts
     cdef int64_t blocks = max(taps * length // tile.rows_f32 * panels, <int64_t>1)
-    cdef const char *x = job.x + s.size * (group * s.channels + c0)
-    cdef const char *g = job.g + s.size * (group * s.filters + f0)
+    cdef const char *x = job.x + x_size * (group * s.channels + c0)
+    cdef const char *g = job.g + x_size * (group * s.filters + f0)
     cdef const char *place
     cdef Block of_x, of_g  # the tile's part of both
     cdef uff_gathered_product p
@@ -172,7 +199,8 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
                 (of_x.n0 * s.height + of_x.row0) * s.width + of_x.column0)
         else:
             high, wide = of_x.high, of_x.wide
-            copy_block(x, s.size, s.height, s.width, pitch, &of_x, length, step, buffer)
+            copy_block(x, s.size, s.narrow, s.height, s.width, pitch, &of_x, length, step,
+                       buffer)
             p.a = buffer
         if of_g.images != was_images or of_g.high != was_rows or of_g.wide != was_columns:
             was_images, was_rows, was_columns = of_g.images, of_g.high, of_g.wide
@@ -187,13 +215,15 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
                     for c in range(length):
                         rows[k] = (i * s.dh * wide + j * s.dw) * step + c
                         k += 1
-        place = g + s.size * all_filters * ((of_g.n0 * s.oh + of_g.row0) * s.ow + of_g.column0)
+        place = g + x_size * all_filters * ((of_g.n0 * s.oh + of_g.row0) * s.ow + of_g.column0)
         if g_in_place:
             p.b = place
             p.b_step = all_filters
             p.b_panel = s.lanes
         else:
-            if s.size == 4:
+            if s.narrow:
+                tile.gather_bf16(p.k, filters, place, sources, packed)
+            elif s.size == 4:
                 tile.gather_f32(p.k, filters, place, sources, packed)
             else:
                 tile.gather_f64(p.k, filters, place, sources, packed)
@@ -203,8 +233,8 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
         p.accumulate = t > first
         if t + 1 < last:
             take_tile(s, t + 1, &of_x, &of_g)
-            expect_pixels(&p.ahead[0], x, s.size, s.height, s.width, pitch, &of_x, length, blocks)
-            expect_pixels(&p.ahead[1], g, s.size, s.oh, s.ow, all_filters, &of_g, filters, blocks)
+            expect_pixels(&p.ahead[0], x, x_size, s.height, s.width, pitch, &of_x, length, blocks)
+            expect_pixels(&p.ahead[1], g, x_size, s.oh, s.ow, all_filters, &of_g, filters, blocks)
         else:
             p.ahead[0].runs = p.ahead[1].runs = 0
         if s.size == 4:

@@ -198,6 +198,7 @@ def correlation(
     between the kernel's rows, columns, channels, filters and groups.
     """
     n, height, width, _ = images
+    narrow, itemsize = itemsize == 2, max(itemsize, 4)  # bfloat16 is float32 in tiles and panels
     panels = math.ceil(filters / lanes)
     fields: list[int] = []
     packed = macs = 0
@@ -233,6 +234,7 @@ def correlation(
         *kernel_steps,
         int(bias),
         int(relu),
+        int(narrow),
     ]
     return tuple(head + fields), packed * itemsize, 2 * macs
 
@@ -243,7 +245,7 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     (kh, kw, channels, all_filters), groups = a["shape"], a["groups"]
     (n, height, width, _), (_, oh, ow, _) = x.shape, g.shape
     filters = all_filters // groups
-    size = x.itemsize
+    size = max(x.itemsize, 4)  # bfloat16 is float32 in tiles, panels and sums
     (sh, sw), (dh, dw) = a["strides"], a["dilations"]
     strides = (sh, sw)
     span_h, span_w = (kh - 1) * dh + 1, (kw - 1) * dw + 1
@@ -312,8 +314,9 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
         parts,
         total,
         int(kh * kw * cut * fcut * size <= blocks.sum_bytes),
+        int(x.itemsize == 2),
     )
-    workspace = parts * total * size if parts > 1 else 0
+    workspace = parts * total * size if parts > 1 or x.itemsize == 2 else 0
     return ints, workspace, 2 * macs
 
 
@@ -326,6 +329,8 @@ def narrow(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int] | None:
     kh, kw, channels, filters = node.inputs[1].shape
     columns = kh * kw * channels
     if a["groups"] > 1 or not 1 <= channels <= NARROW_CHANNELS:
+        return None
+    if x.dtype == "bfloat16":  # the sums in the image would have to be float32
         return None
     if not lanes // 2 < columns <= NARROW_COLUMNS or filters > NARROW_FILTERS:
         return None

@@ -36,6 +36,10 @@ cdef extern from "tile/convolution.h" nogil:
         void (*add_f64)(int64_t, int64_t, const void *, int64_t, void *, int64_t) noexcept nogil
         void (*gather_f32)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
         void (*gather_f64)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
+        void (*pack_bf16)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
+        void (*gather_bf16)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
+        void (*expand)(int64_t, const void *, void *) noexcept nogil
+        void (*narrow)(int64_t, const void *, void *) noexcept nogil
 
     const uff_convolution_kernels *uff_convolution(const uff_kernels *k) noexcept
 
@@ -110,11 +114,22 @@ cdef inline void expect_pixels(uff_ahead *ahead, const char *x, int64_t size, in
         expect(ahead, x, end - row, wide * channels * size, width * channels * size, blocks)
 
 
-cdef inline void copy_block(const char *x, int64_t size, int64_t height, int64_t width,
-                            int64_t channels, const Block *b, int64_t length, int64_t pitch,
-                            char *tile) noexcept nogil:
-    """Copy a block, ``length`` elements of each pixel, ``pitch`` apart; outside is 0."""
-    cdef int64_t n, r, _, row, nbytes = length * size, step = b.column_step
+cdef inline void copy_pixels(char *tile, const char *src, int64_t count, int64_t size,
+                             bint narrow) noexcept nogil:
+    if narrow:
+        uff_convolution(kernels).expand(count, src, tile)
+    else:
+        memcpy(tile, src, count * size)
+
+
+cdef inline void copy_block(const char *x, int64_t size, bint narrow, int64_t height,
+                            int64_t width, int64_t channels, const Block *b, int64_t length,
+                            int64_t pitch, char *tile) noexcept nogil:
+    """Copy a block, ``length`` elements of each pixel, ``pitch`` apart; outside is 0.
+
+    ``size`` is that of an element of the tile; ``narrow``: x is bfloat16, and expanded.
+    """
+    cdef int64_t n, r, _, row, step = b.column_step, x_size = 2 if narrow else size
     cdef int64_t before = min(parts(-b.column0, step), b.wide) if b.column0 < 0 else 0
     cdef int64_t end = min(parts(width - b.column0, step), b.wide) if b.column0 < width else 0
     cdef bint joined = length == channels and step == 1 and pitch == length
@@ -128,20 +143,20 @@ cdef inline void copy_block(const char *x, int64_t size, int64_t height, int64_t
                 continue
             memset(tile, 0, before * pitch * size)
             tile += before * pitch * size
-            src = x + ((n * height + row) * width + b.column0 + before * step) * channels * size
+            src = x + ((n * height + row) * width + b.column0 + before * step) * channels * x_size
             if joined:
-                memcpy(tile, src, (end - before) * nbytes)
-                tile += (end - before) * nbytes
+                copy_pixels(tile, src, (end - before) * length, size, narrow)
+                tile += (end - before) * length * size
             else:
                 for _ in range(before, end):
-                    memcpy(tile, src, nbytes)
+                    copy_pixels(tile, src, length, size, narrow)
                     tile += pitch * size
-                    src += step * channels * size
+                    src += step * channels * x_size
             memset(tile, 0, (b.wide - end) * pitch * size)
             tile += (b.wide - end) * pitch * size
 
 
 cdef inline int64_t lanes(int64_t itemsize):
-    """Filters in one panel."""
+    """Filters in one panel; those of bfloat16 are float32 there."""
     cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
-    return tile.lanes_f32 if itemsize == 4 else tile.lanes_f64
+    return tile.lanes_f64 if itemsize == 8 else tile.lanes_f32

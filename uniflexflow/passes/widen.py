@@ -13,7 +13,7 @@ before gives the rounded number.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 
 from uniflexflow.ir import CONSTANT, INPUT, Graph, Node, Value, apply, constant, rewrite
 from uniflexflow.ops.registry import OPS
@@ -34,14 +34,14 @@ def unrounded(value: Value) -> Value | None:
     return None
 
 
-def widen(graph: Graph, native: Collection[str]) -> Graph:
-    """Return a graph in which only the operations named work on bfloat16.
+def widen(graph: Graph, native: Callable[[Node], bool]) -> Graph:
+    """Return a graph in which only some nodes work on bfloat16.
 
     Parameters
     ----------
     graph : Graph
-    native : collection of str
-        Primitives that have kernels for bfloat16.
+    native : callable
+        Says of a node whether it has a kernel for bfloat16.
     """
     if not any([v.dtype == "bfloat16" for node in graph.nodes for v in node.outputs]):
         return graph
@@ -49,7 +49,7 @@ def widen(graph: Graph, native: Collection[str]) -> Graph:
     casts: dict[Value, Value] = {}
 
     def is_native(node: Node) -> bool:
-        if node.op is INPUT or node.op is CONSTANT or node.op.name in native:
+        if node.op is INPUT or node.op is CONSTANT or native(node):
             return True
         return not any([v.dtype == "bfloat16" for v in (*node.inputs, *node.outputs)])
 

@@ -10,7 +10,7 @@ static const uff_convolution_kernels *k;
 
 static int lanes_of(int dtype)
 {
-    return dtype == UFF_F32_T ? k->lanes_f32 : k->lanes_f64;
+    return dtype == UFF_F64_T ? k->lanes_f64 : k->lanes_f32; /* bfloat16 is packed as float32 */
 }
 
 static void fill(int dtype, void *x, int64_t n)
@@ -69,14 +69,16 @@ static void check_product(int dtype, int64_t m, int64_t n, int64_t depth, int fo
 static void check_pack(int dtype, int64_t depth, int64_t n, int turned)
 {
     const int size = check_sizes[dtype], lanes = lanes_of(dtype);
+    const int to = dtype == UFF_BF16_T ? UFF_F32_T : dtype, to_size = check_sizes[to];
     const int64_t k_step = turned ? 1 : n + 1, n_step = turned ? depth + 1 : 1;
     void *src = check_room((depth + 1) * (n + 1) * size, size);
-    void *dst = check_room(depth * lanes * size, size);
+    void *dst = check_room(depth * lanes * to_size, to_size);
     fill(dtype, src, (depth + 1) * (n + 1));
-    (dtype == UFF_F32_T ? k->pack_f32 : k->pack_f64)(depth, n, src, k_step, n_step, dst);
+    (dtype == UFF_F32_T ? k->pack_f32 : dtype == UFF_F64_T ? k->pack_f64 : k->pack_bf16)
+        (depth, n, src, k_step, n_step, dst);
     for (int64_t q = 0; q < depth; q++)
         for (int64_t j = 0; j < lanes; j++)
-            check_close("pack", q * lanes + j, check_get(dtype, dst, q * lanes + j),
+            check_close("pack", q * lanes + j, check_get(to, dst, q * lanes + j),
                         j < n ? check_get(dtype, src, q * k_step + j * n_step) : 0, 0);
     check_leave("pack", src), check_leave("pack", dst);
 }
@@ -84,20 +86,38 @@ static void check_pack(int dtype, int64_t depth, int64_t n, int turned)
 static void check_gather(int dtype, int64_t depth, int64_t n)
 {
     const int size = check_sizes[dtype], lanes = lanes_of(dtype);
+    const int to = dtype == UFF_BF16_T ? UFF_F32_T : dtype, to_size = check_sizes[to];
     const int64_t panels = (n + lanes - 1) / lanes;
     int64_t places[40];
     void *src = check_room((100 + n) * size, size);
-    void *dst = check_room(panels * depth * lanes * size, size);
+    void *dst = check_room(panels * depth * lanes * to_size, to_size);
     fill(dtype, src, 100 + n);
     for (int64_t q = 0; q < depth; q++)
         places[q] = check_whole(0, 100);
-    (dtype == UFF_F32_T ? k->gather_f32 : k->gather_f64)(depth, n, src, places, dst);
+    (dtype == UFF_F32_T ? k->gather_f32 : dtype == UFF_F64_T ? k->gather_f64 : k->gather_bf16)
+        (depth, n, src, places, dst);
     for (int64_t q = 0; q < depth; q++)
         for (int64_t j = 0; j < panels * lanes; j++)
             check_close("gather", q * panels * lanes + j,
-                        check_get(dtype, dst, (j / lanes * depth + q) * lanes + j % lanes),
+                        check_get(to, dst, (j / lanes * depth + q) * lanes + j % lanes),
                         j < n ? check_get(dtype, src, places[q] + j) : 0, 0);
     check_leave("gather", src), check_leave("gather", dst);
+}
+
+static void check_rounding(int64_t n)
+{
+    void *wide = check_room(n * 4, 4), *narrow = check_room(n * 2, 2), *back = check_room(n * 4, 4);
+    for (int64_t i = 0; i < n; i++)
+        check_put(UFF_F32_T, wide, i, i % 7 == 3 ? NAN : i % 11 == 5 ? 3.4e38 : check_random());
+    k->narrow(n, wide, narrow);
+    k->expand(n, narrow, back);
+    for (int64_t i = 0; i < n; i++) {
+        const number want =
+            check_from_bfloat16(check_to_bfloat16((float)check_get(UFF_F32_T, wide, i)));
+        check_same("narrow", i, check_get(UFF_BF16_T, narrow, i), want);
+        check_same("expand", i, check_get(UFF_F32_T, back, i), want);
+    }
+    check_leave("narrow", wide), check_leave("narrow", narrow), check_leave("expand", back);
 }
 
 void UFF_FILL(convolution)(uff_kernels *kernels);
@@ -126,5 +146,16 @@ int main(void)
                 check_gather(dtype, depth, n);
             }
     }
+    const int64_t lanes = k->lanes_f32;
+    for (int64_t n = 1; n <= 2 * lanes + 1; n += lanes / 4)
+        for (int d = 0; d < COUNT(depths); d++) {
+            if (n <= lanes) {
+                check_pack(UFF_BF16_T, depths[d], n, 0);
+                check_pack(UFF_BF16_T, depths[d], n, 1);
+            }
+            check_gather(UFF_BF16_T, depths[d], n);
+        }
+    for (int64_t n = 0; n < 40; n++)
+        check_rounding(n);
     return check_report("convolution");
 }

@@ -1,4 +1,6 @@
 #include "convolution.h"
+
+#include "bfloat16.h"
 #include "vector.h"
 
 /* Rows of the register block: with two vectors a row, the sums, one row of B and a
@@ -55,6 +57,61 @@ static inline void look_ahead(uff_ahead *ahead)
 #define NAME(f) f##_f64
 #include "convolution_product.h"
 
+#undef LANES
+#undef NAME
+
+#define S float
+#define E float
+#define WIDE(x) (x)
+#define LANES UFF_F32
+#define COPY(to, from) memcpy(to, from, 2 * LANES * sizeof(E))
+#define NAME(f) f##_f32
+#include "convolution_pack.h"
+
+#define S double
+#define E double
+#define WIDE(x) (x)
+#define LANES UFF_F64
+#define COPY(to, from) memcpy(to, from, 2 * LANES * sizeof(E))
+#define NAME(f) f##_f64
+#include "convolution_pack.h"
+
+static inline void expand_row(float *to, const uff_bf16 *from)
+{
+    uff_store_f32(to, uff_load_bf16(from));
+    uff_store_f32(to + UFF_F32, uff_load_bf16(from + UFF_F32));
+}
+
+#define S uff_bf16
+#define E float
+#define WIDE(x) uff_expand(x)
+#define LANES UFF_F32
+#define COPY expand_row
+#define NAME(f) f##_bf16
+#include "convolution_pack.h"
+
+static void expand(int64_t n, const void *source, void *result)
+{
+    const uff_bf16 *from = source;
+    float *to = result;
+    int64_t i = 0;
+    for (; i + UFF_F32 <= n; i += UFF_F32)
+        uff_store_f32(to + i, uff_load_bf16(from + i));
+    for (; i < n; i++)
+        to[i] = uff_expand(from[i]);
+}
+
+static void narrow(int64_t n, const void *source, void *result)
+{
+    const float *from = source;
+    uff_bf16 *to = result;
+    int64_t i = 0;
+    for (; i + UFF_F32 <= n; i += UFF_F32)
+        uff_store_bf16(to + i, uff_load_f32(from + i));
+    for (; i < n; i++)
+        to[i] = uff_narrow(from[i]);
+}
+
 static const uff_convolution_kernels table = {
     .lanes_f32 = 2 * UFF_F32,
     .lanes_f64 = 2 * UFF_F64,
@@ -68,6 +125,10 @@ static const uff_convolution_kernels table = {
     .add_f64 = add_f64,
     .gather_f32 = gather_f32,
     .gather_f64 = gather_f64,
+    .pack_bf16 = pack_bf16,
+    .gather_bf16 = gather_bf16,
+    .expand = expand,
+    .narrow = narrow,
 };
 
 void UFF_FILL(convolution)(uff_kernels *k)

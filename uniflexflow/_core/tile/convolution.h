@@ -52,6 +52,11 @@ struct uff_convolution_kernels {
     /* dst[panel of j][q][lane of j] = src[places[q] + j]; lanes from n on are 0 */
     void (*gather_f32)(int64_t k, int64_t n, const void *src, const int64_t *places, void *dst);
     void (*gather_f64)(int64_t k, int64_t n, const void *src, const int64_t *places, void *dst);
+    /* The same from bfloat16 to float32, and n elements of bfloat16 as float32 and back. */
+    void (*pack_bf16)(int64_t k, int64_t n, const void *src, int64_t k_step, int64_t n_step, void *dst);
+    void (*gather_bf16)(int64_t k, int64_t n, const void *src, const int64_t *places, void *dst);
+    void (*expand)(int64_t n, const void *src, void *dst);
+    void (*narrow)(int64_t n, const void *src, void *dst);
 };
 
 #endif

@@ -96,47 +96,6 @@ static void NAME(product)(const uff_gathered_product *p)
     }
 }
 
-static void NAME(pack)(int64_t k, int64_t n, const void *source, int64_t k_step, int64_t n_step,
-                       void *panel)
-{
-    const T *src = source;
-    T *dst = panel;
-    int64_t width = 2 * LANES;
-    if (n < width)
-        memset(dst, 0, (size_t)(k * width) * sizeof(T));
-    if (n_step == 1 && n == width) {
-        for (int64_t q = 0; q < k; q++)
-            memcpy(dst + q * width, src + q * k_step, 2 * LANES * sizeof(T));
-        return;
-    }
-    /* blocks of q, so that lines of either side are used up while they are in cache */
-    for (int64_t q0 = 0; q0 < k; q0 += 16) {
-        int64_t q1 = q0 + 16 < k ? q0 + 16 : k;
-        for (int64_t j = 0; j < n; j++)
-            for (int64_t q = q0; q < q1; q++)
-                dst[q * width + j] = src[q * k_step + j * n_step];
-    }
-}
-
-static void NAME(gather)(int64_t k, int64_t n, const void *source, const int64_t *places, void *panels)
-{
-    const T *src = source;
-    T *dst = panels;
-    int64_t width = 2 * LANES, whole = n / width, rest = n % width;
-    for (int64_t q = 0; q < k; q++) {
-        const T *from = src + places[q];
-        T *to = dst + q * width;
-        for (int64_t panel = 0; panel < whole; panel++, from += width, to += k * width)
-            memcpy(to, from, 2 * LANES * sizeof(T));
-        if (rest) {
-            for (int64_t j = 0; j < rest; j++)
-                to[j] = from[j];
-            for (int64_t j = rest; j < width; j++)
-                to[j] = 0;
-        }
-    }
-}
-
 /* `channels` is a constant where this is expanded. */
 static inline __attribute__((always_inline)) void NAME(add_pixels)(
     int64_t count, const int64_t channels, const T *src, int64_t src_step, T *dst, int64_t dst_step)
