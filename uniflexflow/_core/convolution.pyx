@@ -206,6 +206,8 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
     cdef char *bias = NULL
     cdef Block block
     cdef uff_gathered_product p
+    block.row_step = w.sh // cut.sh
+    block.column_step = w.sw // cut.sw
     if h.narrow:
         sums = <char *>uff_take(self, SUM_BYTES)
         bias = <char *>uff_take(self, sum_pitch * sizeof(float))
@@ -216,8 +218,6 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
         buffer = <char *>uff_take(
             self, cut.pitch * h.size * cut.images * ((cut.rows - 1) * cut.sh + span_h)
             * ((cut.columns - 1) * cut.sw + span_w))
-        block.row_step = w.sh // cut.sh
-        block.column_step = w.sw // cut.sw
     uff_share(self, cut.total, &lo, &hi)
     p.rows = rows
     p.cols = cols
