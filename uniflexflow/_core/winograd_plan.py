@@ -13,6 +13,7 @@ follow from sizes alone), so results don't depend on the number of cores.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from uniflexflow._core import dispatch
@@ -61,7 +62,7 @@ def set_algorithm(name: str) -> None:
     _settings["algorithm"] = name
 
 
-def applies(attrs: dict[str, Any], dtype: str, kernel: tuple[int, ...], out: Any) -> bool:
+def applies(attrs: dict[str, Any], dtype: str, kernel: tuple[int, ...], out: Sequence[int]) -> bool:
     """Say whether a convolution with this kernel and results of this height and width is for us.
 
     Windows are 3 x 3 without stride, dilation and groups, channels and filters whole lines and
@@ -77,8 +78,13 @@ def applies(attrs: dict[str, Any], dtype: str, kernel: tuple[int, ...], out: Any
         and min(kernel[2:]) >= LEAST_CHANNELS
         and not any(size % LINE for size in kernel[2:])
         and max(kernel[2:]) <= host().scratch_bytes // MOST_BYTES
-        and 2 * math.prod(out) >= math.prod(-(-size // OUT) * OUT for size in out)
+        and 2 * math.prod(out) >= math.prod(tiles_over(out)) * OUT**2
     )
+
+
+def tiles_over(out: Sequence[int]) -> tuple[int, int]:
+    """Return how many tiles cover results of this height and width, down and across."""
+    return -(-out[0] // OUT), -(-out[1] // OUT)
 
 
 def spread(floats: int) -> int:
@@ -124,7 +130,7 @@ def correlation(
     rows, columns, channels, filters. ``rows`` and ``lanes``: the product's register block.
     """
     n, height, width, channels = images
-    high, wide = (-(-size // OUT) for size in out)
+    high, wide = tiles_over(out)
     tiles = n * high * wide
     pitch = row_pitch(channels)
     panels = -(-filters // lanes)
@@ -180,7 +186,7 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     x, g = node.inputs[0].spec.shape, node.inputs[1].spec.shape
     (n, height, width, channels), (_, *out, filters) = x, g
     padding = node.attrs["padding"]
-    high, wide = (-(-size // OUT) for size in out)
+    high, wide = tiles_over(out)
     tiles = n * high * wide
     pitch = row_pitch(channels)
     panel_floats = -(-filters // lanes) * lanes
