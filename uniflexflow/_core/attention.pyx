@@ -17,7 +17,8 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_take, uff_team)
+    uff_arg, uff_first_piece, uff_instruction, uff_next_piece, uff_share, uff_slave, uff_spawn,
+    uff_take, uff_team)
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 from uniflexflow._core.gemm_tile cimport (
     UFF_A_COLUMNS, UFF_A_ROWS, UFF_ACT_NONE, uff_gemm, uff_gemm_block, uff_gemm_kernels,
@@ -250,14 +251,14 @@ cdef void attend(const Job *j, int64_t b, int64_t h, int64_t q0, char *scratch) 
 cdef void attend_share(uff_slave *self, void *arg) noexcept nogil:
     cdef const Job *j = <const Job *>arg
     cdef const Sizes *z = j.z
-    cdef int64_t tiles = ceil_div(z.targets, z.rows), lo, hi, head
+    cdef int64_t tiles = ceil_div(z.targets, z.rows), piece, head
     cdef char *scratch = <char *>uff_take(self, forward_bytes(
         z.size, j.gemm.nr, z.rows, z.columns, z.dim, z.width, z.dim_pad, z.width_pad, z.score_pad))
-    uff_share(self, z.batch * z.heads * tiles, &lo, &hi)
-    while lo < hi:
-        head = lo // tiles
-        attend(j, head // z.heads, head % z.heads, folded(lo % tiles, tiles) * z.rows, scratch)
-        lo += 1
+    piece = uff_first_piece(self, z.batch * z.heads * tiles)
+    while piece >= 0:
+        head = piece // tiles
+        attend(j, head // z.heads, head % z.heads, folded(piece % tiles, tiles) * z.rows, scratch)
+        piece = uff_next_piece(self)
 
 
 cdef void run_forward(const uff_instruction *ins, const uff_team *team) noexcept nogil:
@@ -416,17 +417,17 @@ cdef void attend_back_share(uff_slave *self, void *arg) noexcept nogil:
     cdef const Job *j = <const Job *>arg
     cdef const Sizes *z = j.z
     cdef int64_t tiles = ceil_div(z.sources, z.columns), kv_heads = z.heads // z.groups
-    cdef int64_t lo, hi, head, run
+    cdef int64_t piece, head, run
     cdef char *scratch = <char *>uff_take(self, backward_bytes(
         z.size, j.gemm.nr, z.rows, z.columns, z.dim, z.width, z.dim_pad, z.width_pad, z.score_pad))
-    uff_share(self, z.batch * kv_heads * z.runs, &lo, &hi)
-    while lo < hi:
-        head = lo // z.runs
-        run = folded(lo % z.runs, z.runs)
+    piece = uff_first_piece(self, z.batch * kv_heads * z.runs)
+    while piece >= 0:
+        head = piece // z.runs
+        run = folded(piece % z.runs, z.runs)
         attend_back(j, head // kv_heads, head % kv_heads, run,
                     tiles * run // z.runs * z.columns,
                     min(z.sources, tiles * (run + 1) // z.runs * z.columns), scratch)
-        lo += 1
+        piece = uff_next_piece(self)
 
 
 cdef void add_runs(uff_slave *self, void *arg) noexcept nogil:

@@ -16,8 +16,8 @@ from uniflexflow._core.convolution_tile cimport (
     uff_gathered_product,
 )
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_take,
-    uff_team,
+    uff_arg, uff_first_piece, uff_instruction, uff_next_piece, uff_share, uff_slave,
+    uff_spawn_together, uff_sync, uff_take, uff_team,
 )
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.window cimport Window, even, parts
@@ -194,7 +194,7 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
     cdef int64_t span_h = (w.kh - 1) * w.dh + 1 if w.kh else 1
     cdef int64_t span_w = (w.kw - 1) * w.dw + 1 if w.kw else 1
     cdef int64_t pitch = h.groups * h.channels  # elements of one pixel
-    cdef int64_t t, lo, hi, rest, group, first_panel, n0, r0, c0, images, num_rows, columns
+    cdef int64_t t, rest, group, first_panel, n0, r0, c0, images, num_rows, columns
     cdef int64_t chunk0, length, high, wide, was_images = -1, was_rows = -1, was_columns = -1
     cdef int64_t was_length = -1, was_wide = -1, step, f0
     cdef char *buffer = NULL
@@ -218,13 +218,13 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
         buffer = <char *>uff_take(
             self, cut.pitch * h.size * cut.images * ((cut.rows - 1) * cut.sh + span_h)
             * ((cut.columns - 1) * cut.sw + span_w))
-    uff_share(self, cut.total, &lo, &hi)
     p.rows = rows
     p.cols = cols
     p.places = sum_places if h.narrow else places
     p.b_step = h.lanes
     p.ahead[0].runs = p.ahead[1].runs = 0
-    for t in range(lo, hi):
+    t = uff_first_piece(self, cut.total)
+    while t >= 0:
         first_panel = t % cut.across_panels * cut.panels
         rest = t // cut.across_panels
         c0 = rest % cut.across_columns * cut.columns
@@ -290,6 +290,7 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
             for i in range(p.m):
                 tile.narrow(p.n, sums + sum_places[i] * <int64_t>sizeof(float),
                             y + places[i] * x_size)
+        t = uff_next_piece(self)
     self.scratch_used = start
 
 

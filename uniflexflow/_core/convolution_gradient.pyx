@@ -15,8 +15,8 @@ from uniflexflow._core.convolution_tile cimport (
     uff_convolution_kernels, uff_gathered_product,
 )
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_take,
-    uff_team,
+    uff_arg, uff_first_piece, uff_instruction, uff_next_piece, uff_share, uff_slave,
+    uff_spawn_together, uff_sync, uff_take, uff_team,
 )
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.window cimport add_parts, parts
@@ -70,8 +70,8 @@ cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
     cdef int64_t cuts = parts(s.channels, s.cut), filter_cuts = parts(s.filters, s.filter_cut)
     cdef int64_t lo, hi, unit, rest, part, group, c0, f0
     cdef size_t start = self.scratch_used
-    uff_share(self, s.parts * s.groups * cuts * filter_cuts, &lo, &hi)
-    for unit in range(lo, hi):
+    unit = uff_first_piece(self, s.parts * s.groups * cuts * filter_cuts)
+    while unit >= 0:
         f0 = unit % filter_cuts * s.filter_cut
         rest = unit // filter_cuts
         c0 = rest % cuts * s.cut
@@ -80,6 +80,7 @@ cdef void contract_core(uff_slave *self, void *arg) noexcept nogil:
         part = rest // s.groups
         contract_block(self, job, part, group, c0, f0)
         self.scratch_used = start
+        unit = uff_next_piece(self)
     if s.parts > 1 or s.narrow:
         uff_sync(self)
         uff_share(self, s.total, &lo, &hi)

@@ -33,6 +33,8 @@ cdef extern from "slave.h" nogil:
     void uff_put(uff_slave *self, void *memory, const void *tile, int64_t rows,
                  int64_t row_bytes, int64_t stride_bytes) noexcept
     void uff_sync(uff_slave *self) noexcept
+    int64_t uff_first_piece(uff_slave *self, int64_t n) noexcept
+    int64_t uff_next_piece(uff_slave *self) noexcept
     void uff_share(const uff_slave *self, int64_t n, int64_t *lo, int64_t *hi) noexcept
 
 

@@ -3,8 +3,9 @@
 The loops are those of BLIS: columns of C by ``nc``, the sum by ``kc``, rows by ``mc``; the
 tile kernel multiplies a block of A by panels of B. A block of packed B belongs to all
 cores and lies in the workspace; a block of packed A lies in its core's scratchpad. Many
-small products are given to the cores whole, with packed B in the scratchpad too. The sum
-is cut by sizes alone, so results don't depend on the number of cores.
+small products are given to the cores whole, with packed B in the scratchpad too. Cores that
+share a product have some blocks of it each, and take blocks of others when they are ready
+first. The sum is cut by sizes alone, so results don't depend on the number of cores.
 
 Operands in bfloat16 are expanded, or put together in pairs, while they are packed. Where the sum
 is in several blocks and C in bfloat16, what the blocks have added up so far is float32 in the
@@ -16,8 +17,8 @@ from libc.stdint cimport int64_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn, uff_spawn_together, uff_sync,
-    uff_take, uff_team,
+    uff_arg, uff_first_piece, uff_instruction, uff_next_piece, uff_share, uff_slave, uff_spawn,
+    uff_spawn_together, uff_sync, uff_take, uff_team,
 )
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.gemm_tile cimport (
@@ -58,6 +59,15 @@ cdef struct Room:  # a core's own: packed A and B, bias in float32, sums (see Pr
     char *sums
 
 
+cdef struct Slab:  # some columns of a product, and a part of its sums
+    int64_t jc, nw, panels  # columns: the first, how many, in panels of B
+    int64_t pc, kw, deep    # of the sum: where it begins, how long it is, unpacked and packed
+    int64_t along, cuts     # cores along the rows; blocks of rows of each
+    const char *a
+    const char *b
+    char *c
+
+
 cdef struct Corner:  # a core's place among those that share one product
     int id, count
     uff_slave *sync  # NULL: it works alone
@@ -65,6 +75,11 @@ cdef struct Corner:  # a core's place among those that share one product
 
 cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
     return (a + b - 1) // b
+
+
+cdef enum:
+    BLOCKS_TO_SHARE = 4  # blocks of each core, of which others take some
+    LEAST_PANELS = 4     # of rows in one of them: it reads all of B
 
 
 cdef enum:  # operands; PAIRS are bfloat16 too, as AVX512_BF16 has them, for the tests
@@ -128,99 +143,121 @@ cdef int row_cores(int count, int64_t row_panels, int64_t panels) noexcept nogil
     return best
 
 
+cdef inline int64_t first_block(const Corner *me, int64_t blocks) noexcept nogil:
+    """The first of ``blocks`` blocks for this core, or -1; alone, it has all."""
+    if me.sync != NULL:
+        return uff_first_piece(me.sync, blocks)
+    return 0 if blocks else -1
+
+
+cdef inline int64_t next_block(const Corner *me, int64_t block, int64_t blocks) noexcept nogil:
+    if me.sync != NULL:
+        return uff_next_piece(me.sync)
+    return block + 1 if block + 1 < blocks else -1
+
+
 cdef void multiply(const Product *g, int64_t index, Corner me, const Room *room) noexcept nogil:
     """This core's part of product number ``index`` of the batch."""
     cdef const uff_gemm_type *t = g.type
     cdef const char *a = g.a + index * g.m * g.k * g.size
     cdef const char *b = g.b + index * g.k * g.n * g.size
-    cdef char *c = g.c + index * g.m * g.n * g.c_size
-    cdef int64_t lda = g.m if g.transpose_a else g.k, ldb = g.k if g.transpose_b else g.n
-    cdef int64_t row_panels = ceil_div(g.m, t.mr), panels, first, last
-    cdef int64_t jc, nw, j0, j1, pc, kw, deep, whole, s0, s1, blocks, block, i0, i1
-    cdef int along, row, column
-    cdef const char *a_block
-    cdef const char *b_block
-    cdef uff_gemm_block tile
-    tile.ldo = g.n
-    jc = 0
-    while jc < g.n:
-        nw = min(g.nc, g.n - jc)
-        panels = ceil_div(nw, t.nr)
-        along = row_cores(me.count, row_panels, panels)
-        row, column = me.id % along, me.id // along
-        j0 = min(nw, panels * column // (me.count // along) * t.nr)
-        j1 = min(nw, panels * (column + 1) // (me.count // along) * t.nr)
-        s0, s1 = row_panels * row // along, row_panels * (row + 1) // along
-        blocks = ceil_div((s1 - s0) * t.mr, g.mc)
-        pc = 0
+    cdef int64_t ldb = g.k if g.transpose_b else g.n
+    cdef int64_t row_panels = ceil_div(g.m, t.mr), first, last, block, blocks, cuts
+    cdef Slab s
+    s.c = g.c + index * g.m * g.n * g.c_size
+    s.jc = 0
+    while s.jc < g.n:
+        s.nw = min(g.nc, g.n - s.jc)
+        s.panels = ceil_div(s.nw, t.nr)
+        s.along = row_cores(me.count, row_panels, s.panels)
+        cuts = ceil_div(ceil_div(row_panels, s.along) * t.mr, g.mc)
+        if me.count > 1:  # enough for the others to take some
+            cuts = max(cuts, min(<int64_t>BLOCKS_TO_SHARE, row_panels // (s.along * LEAST_PANELS)))
+        s.cuts, blocks = cuts, cuts * me.count
+        s.pc = 0
         while True:  # once at least: an empty sum writes zeros
-            kw = min(g.kc, g.k - pc)
-            deep = ceil_div(kw, t.depth)
-            b_block = b + (jc * ldb + pc if g.transpose_b else pc * ldb + jc) * g.size
+            s.kw = min(g.kc, g.k - s.pc)
+            s.deep = ceil_div(s.kw, t.depth)
+            s.a = a + s.pc * (g.m if g.transpose_a else 1) * g.size
+            s.b = b + (s.jc * ldb + s.pc if g.transpose_b else s.pc * ldb + s.jc) * g.size
+            if me.sync != NULL and (s.pc or (g.pack_b and (s.jc or index))):
+                uff_sync(me.sync)  # all have read the block before, and added to the sums
             if g.pack_b:
-                if me.sync != NULL and (jc or pc or index):
-                    uff_sync(me.sync)  # all have read the block before
-                first = panels * me.id // me.count * t.nr
-                last = min(nw, panels * (me.id + 1) // me.count * t.nr)
+                first = s.panels * me.id // me.count * t.nr
+                last = min(s.nw, s.panels * (me.id + 1) // me.count * t.nr)
                 if first < last:
-                    t.pack_b(last - first, kw,
-                             b_block + first * (ldb if g.transpose_b else 1) * g.size, ldb,
-                             g.transpose_b, room.b + first * deep * g.packed_size)
+                    t.pack_b(last - first, s.kw,
+                             s.b + first * (ldb if g.transpose_b else 1) * g.size, ldb,
+                             g.transpose_b, room.b + first * s.deep * g.packed_size)
                 if me.sync != NULL:
                     uff_sync(me.sync)
-            tile.k = deep
-            tile.accumulate = pc > 0
-            tile.act = UFF_ACT_NONE
-            if pc + kw >= g.k:
-                tile.act = g.act
-            if g.rounded and g.bias != NULL and pc + kw >= g.k:
-                expand_bias(<const uint16_t *>g.bias + jc + j0, j1 - j0, room.bias)
-            for block in range(blocks if j1 > j0 else 0):
-                i0 = uff_gemm_cut(g.m, row_panels, s0 + (s1 - s0) * block // blocks)
-                i1 = uff_gemm_cut(g.m, row_panels, s0 + (s1 - s0) * (block + 1) // blocks)
-                if i0 == i1:
-                    continue
-                tile.m = i1 - i0
-                tile.lda = lda
-                tile.a_form = UFF_A_COLUMNS if g.transpose_a else UFF_A_ROWS
-                a_block = a + (pc * lda + i0 if g.transpose_a else i0 * lda + pc) * g.size
-                tile.a = a_block
-                if g.pack_a:
-                    t.pack_a(tile.m, kw, a_block, lda, tile.a_form, room.a)
-                    tile.a_form, tile.a = UFF_A_PACKED, room.a
-                tile.b_packed = g.pack_b
-                tile.ldb = ldb
-                tile.n = j1 - j0
-                tile.b = b_block + j0 * g.size
-                if g.pack_b:
-                    tile.b = room.b + j0 * deep * g.packed_size
-                tile.bias = tile.out = NULL
-                if g.rounded:
-                    tile.c, tile.ldc = room.sums + (i0 * nw + j0) * sizeof(float), nw
-                    if pc + kw >= g.k:
-                        tile.out = c + (i0 * g.n + jc + j0) * g.c_size
-                else:
-                    tile.c, tile.ldc = c + (i0 * g.n + jc + j0) * g.c_size, g.n
-                if g.bias != NULL and pc + kw >= g.k:
-                    tile.bias = g.bias + (jc + j0) * g.size
-                    if g.rounded:
-                        tile.bias = room.bias
-                if not g.pack_b and tile.n % t.nr:  # B in place, but for its last panel
-                    whole = tile.n - tile.n % t.nr
-                    tile.n = whole
-                    if whole:
-                        t.block(&tile)
-                    tile.n = j1 - j0 - whole
-                    t.pack_b(tile.n, kw, b_block + (j0 + whole) * g.size, ldb, 0, room.b)
-                    tile.b, tile.b_packed = room.b, 1
-                    tile.c = <char *>tile.c + whole * g.size
-                    if tile.bias != NULL:
-                        tile.bias = <const char *>tile.bias + whole * g.size
-                t.block(&tile)
-            pc += kw
-            if pc >= g.k:
+            block = first_block(&me, blocks)
+            while block >= 0:
+                multiply_block(g, &s, block, me.count, row_panels, room)
+                block = next_block(&me, block, blocks)
+            s.pc += s.kw
+            if s.pc >= g.k:
                 break
-        jc += nw
+        s.jc += s.nw
+
+
+cdef void multiply_block(const Product *g, const Slab *s, int64_t block, int64_t count,
+                         int64_t row_panels, const Room *room) noexcept nogil:
+    """Block number ``block`` of the slab, of which each of ``count`` cores has ``s.cuts``."""
+    cdef const uff_gemm_type *t = g.type
+    cdef int64_t core = block // s.cuts, cut = block % s.cuts
+    cdef int64_t row = core % s.along, column = core // s.along, across = count // s.along
+    cdef int64_t j0 = min(s.nw, s.panels * column // across * t.nr)
+    cdef int64_t j1 = min(s.nw, s.panels * (column + 1) // across * t.nr)
+    cdef int64_t s0 = row_panels * row // s.along, s1 = row_panels * (row + 1) // s.along
+    cdef int64_t i0 = uff_gemm_cut(g.m, row_panels, s0 + (s1 - s0) * cut // s.cuts)
+    cdef int64_t i1 = uff_gemm_cut(g.m, row_panels, s0 + (s1 - s0) * (cut + 1) // s.cuts)
+    cdef int64_t whole
+    cdef bint ends = s.pc + s.kw >= g.k
+    cdef uff_gemm_block tile
+    if i0 == i1 or j0 == j1:
+        return
+    tile.k = s.deep
+    tile.accumulate = s.pc > 0
+    tile.act = g.act if ends else UFF_ACT_NONE
+    tile.m = i1 - i0
+    tile.lda = g.m if g.transpose_a else g.k
+    tile.a_form = UFF_A_COLUMNS if g.transpose_a else UFF_A_ROWS
+    tile.a = s.a + i0 * (1 if g.transpose_a else g.k) * g.size
+    if g.pack_a:
+        t.pack_a(tile.m, s.kw, tile.a, tile.lda, tile.a_form, room.a)
+        tile.a_form, tile.a = UFF_A_PACKED, room.a
+    tile.b_packed = g.pack_b
+    tile.ldb = g.k if g.transpose_b else g.n
+    tile.n = j1 - j0
+    tile.b = s.b + j0 * g.size
+    if g.pack_b:
+        tile.b = room.b + j0 * s.deep * g.packed_size
+    tile.bias = tile.out = NULL
+    tile.ldo = g.n
+    if g.rounded:
+        tile.c, tile.ldc = room.sums + (i0 * s.nw + j0) * sizeof(float), s.nw
+        if ends:
+            tile.out = s.c + (i0 * g.n + s.jc + j0) * g.c_size
+    else:
+        tile.c, tile.ldc = s.c + (i0 * g.n + s.jc + j0) * g.c_size, g.n
+    if g.bias != NULL and ends:
+        tile.bias = g.bias + (s.jc + j0) * g.size
+        if g.rounded:
+            expand_bias(<const uint16_t *>g.bias + s.jc + j0, j1 - j0, room.bias)
+            tile.bias = room.bias
+    if not g.pack_b and tile.n % t.nr:  # B in place, but for its last panel
+        whole = tile.n - tile.n % t.nr
+        tile.n = whole
+        if whole:
+            t.block(&tile)
+        tile.n = j1 - j0 - whole
+        t.pack_b(tile.n, s.kw, s.b + (j0 + whole) * g.size, tile.ldb, 0, room.b)
+        tile.b, tile.b_packed = room.b, 1
+        tile.c = <char *>tile.c + whole * g.size
+        if tile.bias != NULL:
+            tile.bias = <const char *>tile.bias + whole * g.size
+    t.block(&tile)
 
 
 cdef void take_room(const Product *g, uff_slave *self, Room *room) noexcept nogil:
@@ -253,16 +290,17 @@ cdef void apart(uff_slave *self, void *arg) noexcept nogil:
     cdef const Product *g = <const Product *>arg
     cdef Corner me
     cdef Room room
-    cdef int64_t index, lo, hi
+    cdef int64_t index
     me.id, me.count, me.sync = 0, 1, NULL
     take_room(g, self, &room)
     room.b = <char *>uff_take(self, g.packed_size * ceil_div(g.kc, g.type.depth) * (
         ceil_div(g.nc, g.type.nr) * g.type.nr if g.pack_b else g.type.nr))
     if g.rounded and g.k > g.kc:
         room.sums = <char *>uff_take(self, sizeof(float) * g.m * min(g.n, g.nc))
-    uff_share(self, g.batch, &lo, &hi)
-    for index in range(lo, hi):
+    index = uff_first_piece(self, g.batch)
+    while index >= 0:
         multiply(g, index, me, &room)
+        index = uff_next_piece(self)
 
 
 cdef enum:

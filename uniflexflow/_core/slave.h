@@ -29,6 +29,16 @@
 typedef struct uff_slave uff_slave;
 typedef void (*uff_slave_fn)(uff_slave *self, void *arg);
 
+/* The pieces of a loop that a core still has: see uff_first_piece. The count of the loop, the
+ * first piece and the end in 8, 28 and 28 bits of one word, so that an owner, who takes from
+ * the front, and the others, who take from the back, never get the same; in a line of its own. */
+typedef struct {
+    uint64_t word;
+    char line[UFF_LINE - sizeof(uint64_t)];
+} uff_hand;
+
+#define UFF_PIECES ((int64_t)1 << 28) /* fewer pieces than this can be taken from others */
+
 /* The threads behind the slave cores of this process: see team.pyx. They wait for a new
  * epoch, at first by polling, since the next operation usually comes within
  * microseconds, then asleep. Whoever is awake claims the cores of a spawn one by one. */
@@ -48,6 +58,7 @@ typedef struct uff_pool {
     void *arg;
     char *scratch;
     size_t scratch_bytes;
+    uff_hand *hands;       /* one of each core */
 } uff_pool;
 
 /* All slave cores of one executor. */
@@ -66,6 +77,9 @@ struct uff_slave {
     size_t scratch_bytes;
     size_t scratch_used;
     uff_pool *pool;
+    uint32_t loops;      /* that this core has begun with uff_first_piece */
+    uint32_t unsynced;   /* of them, since the last uff_sync */
+    int64_t piece, end;  /* what it has left, if nobody can take from it */
 };
 
 /* About 50 microseconds: longer than what lies between two operations of a step. */
@@ -114,7 +128,7 @@ static inline int uff_run_next(uff_pool *pool)
         count = pool->gathered;
     }
     uff_slave self = {id, count, pool->scratch + (size_t)id * pool->scratch_bytes,
-                      pool->scratch_bytes, 0, pool};
+                      pool->scratch_bytes, 0, pool, 0, 0, 0, 0};
     pool->fn(&self, pool->arg);
     __atomic_sub_fetch(&pool->left, 1, __ATOMIC_RELEASE);
     return 1;
@@ -150,7 +164,7 @@ static inline void uff_spawn_cores(const uff_team *team, int64_t count, uff_slav
     if (pool != NULL && n > pool->workers + 1)
         n = pool->workers + 1;
     if (n <= 1 || pool == NULL || __atomic_exchange_n(&pool->busy, 1, __ATOMIC_ACQUIRE)) {
-        uff_slave self = {0, 1, team->scratch, team->scratch_bytes, 0, NULL};
+        uff_slave self = {0, 1, team->scratch, team->scratch_bytes, 0, NULL, 0, 0, 0, 0};
         fn(&self, arg);
         return;
     }
@@ -167,7 +181,7 @@ static inline void uff_spawn_cores(const uff_team *team, int64_t count, uff_slav
         syscall(SYS_futex, &pool->epoch, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     if (together)
         n = uff_gather(pool, epoch, n);
-    uff_slave self = {0, n, team->scratch, team->scratch_bytes, 0, pool};
+    uff_slave self = {0, n, team->scratch, team->scratch_bytes, 0, pool, 0, 0, 0, 0};
     fn(&self, arg);
     if (!together)
         while (uff_run_next(pool)) /* what no worker has come to yet */
@@ -241,6 +255,7 @@ static inline void uff_sync(uff_slave *self)
     uff_pool *pool = self->pool;
     if (self->count <= 1)
         return;
+    self->unsynced = 0;
     uint32_t passed = __atomic_load_n(&pool->passed, __ATOMIC_ACQUIRE);
     if (__atomic_add_fetch(&pool->arrived, 1, __ATOMIC_ACQ_REL) == (uint32_t)self->count) {
         __atomic_store_n(&pool->arrived, 0, __ATOMIC_RELAXED);
@@ -255,6 +270,58 @@ static inline void uff_share(const uff_slave *self, int64_t n, int64_t *lo, int6
 {
     *lo = n * self->id / self->count;
     *hi = n * (self->id + 1) / self->count;
+}
+
+static inline uint64_t uff_pack_hand(uint32_t loop, int64_t piece, int64_t end)
+{
+    return (uint64_t)(loop & 0xff) << 56 | (uint64_t)piece << 28 | (uint64_t)end;
+}
+
+/* The next piece of the loop for this core, or -1: at first those of its share in their order,
+ * then, as long as others have some left, the last ones of theirs. So a core that is held up,
+ * by a neighbour or because it is a slower one, keeps nobody waiting for long, while operands
+ * stay near the cores that had them before. */
+static inline int64_t uff_next_piece(uff_slave *self)
+{
+    if (self->pool == NULL || self->end >= 0)
+        return self->piece < self->end ? self->piece++ : -1;
+    for (int k = 0; k < self->count; k++) {
+        int owner = (self->id + k) % self->count;
+        uint64_t *word = &self->pool->hands[owner].word;
+        uint64_t hand = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+        for (;;) {
+            int64_t piece = hand >> 28 & (UFF_PIECES - 1), end = hand & (UFF_PIECES - 1);
+            if (hand >> 56 != (self->loops & 0xff) || piece >= end)
+                break; /* in another loop, or empty */
+            uint64_t rest = k ? uff_pack_hand(self->loops, piece, end - 1)
+                              : uff_pack_hand(self->loops, piece + 1, end);
+            if (__atomic_compare_exchange_n(word, &hand, rest, 0, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE))
+                return k ? end - 1 : piece;
+        }
+    }
+    return -1;
+}
+
+/* Begin a loop over n pieces, the same n on all cores, and return this core's first piece or
+ * -1. The loop goes on with uff_next_piece until that returns -1: then all pieces are taken,
+ * but for those of cores that have not begun yet, and others may still be computed. Every core
+ * begins the same loops in the same order. A piece may be computed by any core: what it reads
+ * must be there before the loop begins, and its results must not depend on who computes it. */
+static inline int64_t uff_first_piece(uff_slave *self, int64_t n)
+{
+    int64_t lo, hi;
+    uff_share(self, n, &lo, &hi);
+    self->loops++, self->unsynced++;
+    /* 8 bits of the count don't tell a core from one that is 256 loops ahead: no taking then */
+    if (self->pool == NULL || self->count == 1 || n >= UFF_PIECES || self->unsynced > 0xff) {
+        self->piece = lo, self->end = hi;
+    } else {
+        self->end = -1;
+        __atomic_store_n(&self->pool->hands[self->id].word, uff_pack_hand(self->loops, lo, hi),
+                         __ATOMIC_RELEASE);
+    }
+    return uff_next_piece(self);
 }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 
 #include "slave.h"
 
@@ -42,7 +43,7 @@ static uff_pool uff_the_pool;
  * it starts threads of its own. Those must not find a spawn that was under way at the fork. */
 static void uff_forget_workers(void)
 {
-    uff_the_pool = (uff_pool){.epoch = uff_the_pool.epoch};
+    uff_the_pool = (uff_pool){.epoch = uff_the_pool.epoch, .hands = uff_the_pool.hands};
 }
 
 /* Start threads until the process's pool has `workers` of them; return how many there are.
@@ -58,6 +59,16 @@ static int uff_grow_pool(int workers)
     }
     while (__atomic_exchange_n(&pool->busy, 1, __ATOMIC_ACQUIRE)) /* not during a spawn */
         sched_yield();
+    if (pool->workers < workers) {
+        uff_hand *hands;
+        if (posix_memalign((void **)&hands, UFF_LINE, (workers + 1) * sizeof *hands)) {
+            workers = pool->workers; /* as if no thread could be started */
+        } else {
+            memset(hands, 0, (workers + 1) * sizeof *hands);
+            free(pool->hands);
+            pool->hands = hands;
+        }
+    }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (pool->workers < workers) {

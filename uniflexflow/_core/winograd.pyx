@@ -12,8 +12,8 @@ from libc.string cimport memset
 
 from uniflexflow._core.convolution_tile cimport uff_convolution, uff_gathered_product
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_take,
-    uff_team,
+    uff_arg, uff_first_piece, uff_instruction, uff_next_piece, uff_share, uff_slave,
+    uff_spawn_together, uff_sync, uff_take, uff_team,
 )
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 from uniflexflow._core.window cimport parts
@@ -176,9 +176,9 @@ cdef void private_blocks(uff_slave *self, const Job *job, const Own *own) noexce
     cdef const Head *h = job.head
     cdef float *v = <float *>uff_take(self, POSITIONS * h.image_step * sizeof(float))
     cdef float *m = <float *>uff_take(self, POSITIONS * h.result_step * sizeof(float))
-    cdef int64_t lo, hi, unit, first, count, f0, width, p
-    uff_share(self, parts(h.tiles, h.block), &lo, &hi)
-    for unit in range(lo, hi):
+    cdef int64_t unit, first, count, f0, width, p
+    unit = uff_first_piece(self, parts(h.tiles, h.block))
+    while unit >= 0:
         first = unit * h.block
         count = min(h.block, h.tiles - first)
         transform_images(job, own, first, count, v)
@@ -189,6 +189,7 @@ cdef void private_blocks(uff_slave *self, const Job *job, const Own *own) noexce
                 multiply(job, own, p, count, f0, width, v, m + p * h.result_step, h.filter_cut)
             transform_results(job, first, count, f0, width, m, h.filter_cut)
             f0 += width
+        unit = uff_next_piece(self)
 
 
 cdef void shared_blocks(uff_slave *self, const Job *job, const Own *own) noexcept nogil:
@@ -199,12 +200,13 @@ cdef void shared_blocks(uff_slave *self, const Job *job, const Own *own) noexcep
         uff_share(self, count, &lo, &hi)
         transform_images(job, own, first + lo, hi - lo, job.v + lo * h.pitch)
         uff_sync(self)
-        uff_share(self, POSITIONS * cuts, &lo, &hi)
-        for unit in range(lo, hi):
+        unit = uff_first_piece(self, POSITIONS * cuts)
+        while unit >= 0:
             p = unit // cuts
             f0 = unit % cuts * h.filter_cut
             multiply(job, own, p, count, f0, min(h.filter_cut, h.filters - f0), job.v,
                      job.m + p * h.result_step + f0, h.filters)
+            unit = uff_next_piece(self)
         uff_sync(self)
         # the next images may be written meanwhile; the next results wait for all cores
         uff_share(self, count, &lo, &hi)
@@ -335,9 +337,9 @@ cdef void private_sums(uff_slave *self, const Sum *job, const float *outside, co
     cdef const Contraction *s = job.shape
     cdef float *v = <float *>uff_take(self, POSITIONS * s.image_step * sizeof(float))
     cdef float *w = <float *>uff_take(self, POSITIONS * s.gradient_step * sizeof(float))
-    cdef int64_t lo, hi, part, first, last, begin, count, p
-    uff_share(self, s.parts, &lo, &hi)
-    for part in range(lo, hi):
+    cdef int64_t part, first, last, begin, count, p
+    part = uff_first_piece(self, s.parts)
+    while part >= 0:
         begin = first = s.tiles * part // s.parts
         last = s.tiles * (part + 1) // s.parts
         while first < last:
@@ -346,6 +348,7 @@ cdef void private_sums(uff_slave *self, const Sum *job, const float *outside, co
             for p in range(POSITIONS):
                 add_products(job, rows, cols, part, p, 0, s.channels, count, v, w, first > begin)
             first += count
+        part = uff_next_piece(self)
 
 
 cdef void shared_sums(uff_slave *self, const Sum *job, const float *outside, const int64_t *rows,
@@ -353,7 +356,9 @@ cdef void shared_sums(uff_slave *self, const Sum *job, const float *outside, con
     """Every block by all cores: each adds to some positions and channels."""
     cdef const Contraction *s = job.shape
     cdef int64_t lines = s.channels // UFF_WINOGRAD_LINE
-    cdef int64_t lo, hi, unit, length, first = 0, count
+    # neighbours of one position together, but pieces enough for the cores to take
+    cdef int64_t cuts = min(lines, parts(4 * self.count, POSITIONS))
+    cdef int64_t lo, hi, unit, line, first = 0, count
     while first < s.tiles:
         count = min(s.block, s.tiles - first)
         if first:
@@ -362,13 +367,13 @@ cdef void shared_sums(uff_slave *self, const Sum *job, const float *outside, con
         transform_pairs(job, outside, first + lo, hi - lo, job.v + lo * s.pitch,
                         job.w + lo * s.lanes)
         uff_sync(self)
-        uff_share(self, POSITIONS * lines, &lo, &hi)
-        unit = lo
-        while unit < hi:  # neighbours of one position together
-            length = min(lines - unit % lines, hi - unit)
-            add_products(job, rows, cols, 0, unit // lines, unit % lines * UFF_WINOGRAD_LINE,
-                         length * UFF_WINOGRAD_LINE, count, job.v, job.w, first > 0)
-            unit += length
+        unit = uff_first_piece(self, POSITIONS * cuts)
+        while unit >= 0:
+            line = lines * (unit % cuts) // cuts
+            add_products(job, rows, cols, 0, unit // cuts, line * UFF_WINOGRAD_LINE,
+                         (lines * (unit % cuts + 1) // cuts - line) * UFF_WINOGRAD_LINE, count,
+                         job.v, job.w, first > 0)
+            unit = uff_next_piece(self)
         first += count
 
 
