@@ -17,6 +17,8 @@ def test_every_piece_is_computed_once(tmp_path, sanitizer):
     flags = ["-O2", "-std=gnu11", "-Wall", "-Werror", f"-I{CORE}", "-pthread"]
     if sanitizer:
         flags += [f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"]
-    subprocess.run([*compiler, *flags, HERE / "check_slave.c", "-o", program], check=True, timeout=60)
+    subprocess.run(
+        [*compiler, *flags, HERE / "check_slave.c", "-o", program], check=True, timeout=60
+    )
     done = subprocess.run([program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
