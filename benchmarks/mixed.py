@@ -42,7 +42,7 @@ RATES = {"resnet50": 1e-4, "resnet20": 1e-3, "gpt_124m": 1e-4}
 class Run:
     """One workload under one policy: its losses, and how long each step took."""
 
-    def __init__(self, name: str, policy: str, rate: float | None):
+    def __init__(self, name: str, policy: str, rate: float | None, rounded: bool = False):
         uff.config.set_dtype_policy(policy)
         try:
             uff.utils.set_random_seed(1)
@@ -51,6 +51,9 @@ class Run:
             if rate is not None:
                 optimizer.learning_rate = rate
             self.model.compile(optimizer, models.loss(uff, name))
+            if rounded:
+                weights = self.model.get_weights()
+                self.model.set_weights([w.astype("bfloat16").astype(w.dtype) for w in weights])
         finally:
             uff.config.set_dtype_policy("float32")
         self.losses: list[float] = []
@@ -76,20 +79,27 @@ def compare(name: str, steps: int, small: bool) -> dict:
         rate = RATES.get(name) if small else None
         x, y = models.data(name, models.WORKLOADS[name].batch)
         runs = [Run(name, policy, rate) for policy in POLICIES]
+        runs.append(Run(name, "float32", rate, rounded=True))
         for _ in range(steps):
             for run in runs:
                 run.step(x, y)
     finally:
         models.WORKLOADS[name] = w
-    single, mixed = runs
-    apart = max(abs(a - b) for a, b in zip(single.losses, mixed.losses))
+    single, mixed, control = runs
+    fall = max(single.losses[0] - min(single.losses), 1e-9)
+
+    def apart(run: Run) -> float:
+        return max(abs(a - b) for a, b in zip(single.losses, run.losses))
+
     return {
         "workload": name,
         "first": single.losses[0],
         "float32": single.losses[-1],
         "mixed": mixed.losses[-1],
-        "apart": apart,
-        "of the fall": apart / max(single.losses[0] - min(single.losses), 1e-9),
+        "rounded": control.losses[-1],
+        "apart": apart(mixed),
+        "of the fall": apart(mixed) / fall,
+        "rounded, of the fall": apart(control) / fall,
         "float32 steps/s": single.speed(),
         "mixed steps/s": mixed.speed(),
         "ratio": mixed.speed() / single.speed(),
@@ -107,17 +117,18 @@ def main() -> None:
     if unknown or args.steps < 2:
         parser.error(f"unknown: {sorted(unknown)}; known: {list(models.WORKLOADS)}; --steps >= 2")
     print(
-        "| workload | first loss | float32 | mixed | apart | of the fall "
-        "| steps/s | mixed | ratio |"
+        "| workload | first loss | float32 | mixed | rounded | mixed apart | of the fall "
+        "| rounded, of the fall | steps/s | mixed | ratio |"
     )
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     rows = []
     for name in args.workloads or models.WORKLOADS:
         row = compare(name, args.steps, args.small)
         rows.append(row)
         print(
             f"| {name} | {row['first']:.4f} | {row['float32']:.4f} | {row['mixed']:.4f} "
-            f"| {row['apart']:.1e} | {row['of the fall']:.2%} | {row['float32 steps/s']:.2f} "
+            f"| {row['rounded']:.4f} | {row['apart']:.1e} | {row['of the fall']:.2%} "
+            f"| {row['rounded, of the fall']:.2%} | {row['float32 steps/s']:.2f} "
             f"| {row['mixed steps/s']:.2f} | {row['ratio']:.2f} |",
             flush=True,
         )

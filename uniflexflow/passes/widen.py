@@ -8,7 +8,8 @@ rounds what it stores.
 The casts to float32 that this pass adds are *unrounded*: where the number that was rounded
 is still at hand, they may give that one. Results are then nearer to the ones of float32 than
 those of the graph before, by the roundings that were left out. A cast that stood in the graph
-before gives the rounded number.
+before gives the rounded number, and so do those of operations that compare (``COMPARING``): a
+maximum equals one of the numbers that it was taken from only if all have been rounded.
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ from uniflexflow.passes.pieces import KINDS
 # was made so few nodes before that it is in memory anyway.
 SMALL_BYTES = 16 * 1024
 NEAR = 24
+
+#: Operations whose results jump: a rounding may change them by more than a rounding.
+COMPARING = frozenset({
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isfinite",
+    "sign", "floor", "ceil", "round", "floor_divide", "mod", "argmax", "argmin", "argsort",
+    "max_pool2d_gradient", "max_pool2d_gather",
+})  # fmt: skip
 
 
 def unrounded(value: Value) -> Value | None:
@@ -46,7 +54,7 @@ def widen(graph: Graph, native: Callable[[Node], bool]) -> Graph:
     if not any([v.dtype == "bfloat16" for node in graph.nodes for v in node.outputs]):
         return graph
     position = {node.id: i for i, node in enumerate(graph.nodes)}
-    casts: dict[Value, Value] = {}
+    casts: dict[tuple[Value, bool], Value] = {}
 
     def is_native(node: Node) -> bool:
         if node.op is INPUT or node.op is CONSTANT or native(node):
@@ -59,7 +67,8 @@ def widen(graph: Graph, native: Callable[[Node], bool]) -> Graph:
             return new
         if new.node.op is CONSTANT:
             return constant(new.node.attrs["array"], "float32")
-        source = unrounded(new)
+        rounded = node.op.name in COMPARING
+        source = None if rounded else unrounded(new)
         if source is not None:
             in_chain = node.op.elementwise or node.op.name in KINDS
             near = position[node.id] - position[old.node.id] <= NEAR
@@ -67,9 +76,10 @@ def widen(graph: Graph, native: Callable[[Node], bool]) -> Graph:
                 return source
             if near and not in_chain:  # a chain that makes and reads it has both at hand
                 return source
-        if new not in casts:
-            casts[new] = apply(OPS["cast"], new, dtype="float32", unrounded=True)
-        return casts[new]
+        if (new, rounded) not in casts:
+            attrs = {} if rounded else {"unrounded": True}
+            casts[new, rounded] = apply(OPS["cast"], new, dtype="float32", **attrs)
+        return casts[new, rounded]
 
     def rule(node: Node, inputs: tuple[Value, ...]) -> list[Value] | None:
         if is_native(node):
