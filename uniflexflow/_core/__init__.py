@@ -12,6 +12,8 @@ from typing import Any
 FAMILIES = (
     "attention",
     "chain",
+    "chain_reduce",
+    "chain_rows",
     "convolution",
     "crossentropy",
     "gemm",

@@ -1,6 +1,6 @@
 """Chains made ready to run: loops, tile sizes and registers as a list of integers.
 
-The layout of that list is known to this file and to ``chain.pyx`` alone; see ``encode``.
+The layout of that list is known to this file and to ``chain.pxd`` alone; see ``encode``.
 """
 
 from __future__ import annotations
