@@ -4,8 +4,10 @@
 
 Both policies start from the same weights and see the same batches; the data are random, so
 the loss falls as they are learned by heart. What counts is that both fall alike: the largest
-distance between the two losses is shown beside the fall of float32's. Speed is the median of
-the steps after the first, of which each is timed by itself; the policies take turns.
+distance between the two losses is shown beside the fall of float32's. What noise is says a third
+run, *rounded*: float32 from weights that were rounded to bfloat16 once, before the first step.
+Speed is the median of the steps after the first, of which each is timed by itself; the policies
+take turns.
 
 ``--small`` shrinks images, sequences and batches of the large workloads (``SMALL``), so that
 losses can be compared in seconds; its speeds say nothing.
@@ -36,7 +38,7 @@ SMALL = {
     "gpt_124m": (1, (32,)),
 }
 #: learning rates at which a small workload's loss falls without jumps
-RATES = {"resnet50": 1e-4, "resnet20": 1e-3, "gpt_124m": 1e-4}
+RATES = {"resnet20": 1e-3, "gpt_124m": 1e-4}
 
 
 class Run:
