@@ -222,6 +222,40 @@ def test_gradient(case, rng):
         assert any(np.any(g) for g in grads)
 
 
+@every_case
+def test_gradient_in_mixed_precision(case, rng):
+    """That of float32 up to roundings, also where what is read was rounded just before."""
+    single, mixed = fresh(case, dtype="float32"), fresh(case, dtype="mixed_bfloat16")
+    inputs = make_inputs(case, rng)
+    if not case.integers:
+        inputs = [x.astype("bfloat16").astype("float32") for x in inputs]
+    y = outputs_of(apply(case, single, inputs, training=case.training))
+    apply(case, mixed, inputs, training=case.training)
+    mixed.set_weights([w.numpy() for w in single.weights])
+    factors = [rng.normal(size=x.shape).astype("float32") for x in y]
+
+    def gradients(layer):
+        dtype = layer.compute_dtype
+
+        def step(inputs, factors):
+            made = inputs
+            if not case.integers:
+                made = [ops.cast(ops.cast(x, dtype) * 1.0625, dtype) for x in inputs]
+            total = 0.0
+            for out, r in zip(
+                outputs_of(apply(case, layer, made, training=case.training)), factors
+            ):
+                total += ops.sum(ops.cast(out, "float32") * r)
+            sources = [*([] if case.integers else inputs), *layer.trainable_weights]
+            grads = uff.gradients(total, sources)
+            return [g for g in grads if g is not None]
+
+        return [np.asarray(g, "float64") for g in Function(step)(inputs, factors)]
+
+    for got, want in zip(gradients(mixed), gradients(single), strict=True):
+        assert np.linalg.norm(got - want) <= 2.0**-4 * np.linalg.norm(want) + 1e-5
+
+
 @with_weights
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_step_lowers_the_loss(case, dtype, rng):
