@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from uniflexflow import ops
+from uniflexflow import config, ops
 from uniflexflow.compiler import Traced
 from uniflexflow.ir import TensorSpec, scope
 from uniflexflow.ops.variable import Variable
@@ -150,6 +150,19 @@ def test_ranks_with_different_models_are_told_the_difference(change, words):
         require_same(graph_of(), DataParallel(), TwoRanks(other))
     for word in words:
         assert word in str(error.value)
+
+
+def test_ranks_with_different_algorithms_are_told():
+    other = TwoRanks()
+    other.other = other
+    config.set_convolution_algorithm("winograd")
+    try:
+        require_same(graph_of(), DataParallel(), other)
+        other.lines = lines_of(graph_of())
+    finally:
+        config.set_convolution_algorithm("direct")
+    with pytest.raises(ValueError, match="algorithm 'direct'.*algorithm 'winograd'"):
+        require_same(graph_of(), DataParallel(), TwoRanks(other))
 
 
 def lines_of(graph):

@@ -28,7 +28,7 @@ def set_convolution_algorithm(algorithm: str) -> None:
     infinity in an image makes all results of the tiles that meet it NaN, up to 8 x 8.
 
     It holds for what is traced from then on: call it before a model's first step. All ranks
-    must choose the same, or their results differ by roundings.
+    must choose the same; one that doesn't is told when a step is made.
 
     Parameters
     ----------

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from uniflexflow import random
+from uniflexflow._core import winograd_plan
 from uniflexflow._core.dispatch import selected
 from uniflexflow.ir import CONSTANT, Graph, Node, to_text
 from uniflexflow.machine import blocks, host
@@ -177,7 +178,7 @@ def _channels(mesh: Mesh, comm: SerialCommunicator) -> Channels:
 
 
 def require_same(graph: Graph, strategy: Strategy, comm: SerialCommunicator) -> None:
-    """Check that all ranks have the same graph and strategy.
+    """Check that all ranks have the same graph, strategy and algorithms.
 
     Raises
     ------
@@ -191,6 +192,7 @@ def require_same(graph: Graph, strategy: Strategy, comm: SerialCommunicator) -> 
         *to_text(graph).split("\n"),
         *_constants(graph),  # whose numbers the text leaves out if they are many
         *strategy.to_json().split("\n"),
+        f"convolution algorithm {winograd_plan.algorithm()!r}",
     ]
     digest = hashlib.blake2b("\n".join(lines).encode(), digest_size=8).digest()
     mine = np.frombuffer(digest, np.int64)
