@@ -56,6 +56,7 @@ def chains(n: int) -> Iterator[Case]:
     yield "dropout", lambda a: uff.random.dropout(a, 0.1, seed=1), [x]
     yield "random uniform", lambda: uff.random.uniform((n,), seed=1), []
     yield "random normal", lambda: uff.random.normal((n,), seed=1), []
+    yield "random truncated normal", lambda: uff.random.truncated_normal((n,), seed=1), []
     yield "multiply, add, add", lambda a, b, c: a * b + c + a, [x, y, z]
 
 
@@ -89,12 +90,14 @@ def normalisation(n: int) -> Iterator[Case]:
 
 
 def rows(n: int) -> Iterator[Case]:
-    for count, classes in ((2048, 4096), (512, 50257)):
-        count, classes = max(1, count * n // ELEMENTS), min(n, classes)
+    for count, classes in ((2048, 4096), (512, 50257), (ELEMENTS // 1000, 1000), (128, 10)):
+        count, classes = max(1, min(count, count * n // ELEMENTS)), min(n, classes)
         x, one = numbers(count, classes), numbers(count)
         labels = (np.arange(count) % classes).astype("int32")
         name = f"{count} x {classes}"
         yield f"softmax, {name}", lambda x: ops.softmax(x), [x]
+        yield f"log softmax, {name}", lambda x: ops.log_softmax(x), [x]
+        yield f"argmax, {name}", lambda x: ops.argmax(x, axis=-1), [x]
         yield (
             f"cross-entropy, {name}",
             lambda x, t: op("sparse_softmax_crossentropy", x, t),
@@ -104,6 +107,12 @@ def rows(n: int) -> Iterator[Case]:
             f"cross-entropy gradient, {name}",
             lambda *x: op("sparse_softmax_crossentropy_gradient", *x),
             [x, labels, one, one, one],
+        )
+        yield f"dense cross-entropy, {name}", lambda *x: op("softmax_crossentropy", *x), [x, x]
+        yield (
+            f"dense cross-entropy gradient, {name}",
+            lambda *x: op("softmax_crossentropy_gradient", *x),
+            [x, x, one, one, one],
         )
 
 
@@ -151,6 +160,8 @@ def pooling(n: int) -> Iterator[Case]:
                 lambda g, how=how, s=x.shape: op("avg_pool2d_gradient", g, shape=s, **how),
                 [g],
             )
+        yield f"global max pool, {c} channels", lambda x: ops.max(x, axis=(1, 2)), [x]
+        yield f"global average pool, {c} channels", lambda x: ops.mean(x, axis=(1, 2)), [x]
 
 
 def movement(n: int) -> Iterator[Case]:
@@ -159,11 +170,32 @@ def movement(n: int) -> Iterator[Case]:
         yield f"transpose {a} x {b}", lambda x: ops.transpose(x, (1, 0)), [numbers(a, b)]
     x = numbers(max(1, n // (128 * 8 * 64)), 128, 8, 64)
     yield "transpose of heads", lambda x: ops.transpose(x, (0, 2, 1, 3)), [x]
+    yield "transpose of keys", lambda x: ops.transpose(x, (0, 2, 3, 1)), [x]
     x = numbers(max(1, n // (56 * 56 * 64)), 56, 56, 64)
     yield "transpose to channels first", lambda x: ops.transpose(x, (0, 3, 1, 2)), [x]
+    around = ((0, 0), (1, 1), (1, 1), (0, 0))
+    yield "pad of an image", lambda x: ops.pad(x, around), [x]
+    yield "concatenate of channels", lambda x: ops.concatenate([x, x], axis=-1), [x]
+    yield "crop of an image", lambda x: x[:, 1:-1, 1:-1], [x]
+    yield "cumulative sum of rows", lambda x: ops.cumsum(x, axis=-1), [x]
 
 
-FAMILIES = (chains, normalisation, rows, updates, pooling, movement)
+def indices(n: int) -> Iterator[Case]:
+    table = numbers(max(1, n // 128), 128)
+    rng = np.random.default_rng(0)
+    chosen = rng.permutation(len(table)).astype("int32")
+    yield "rows of a table", lambda x, i: ops.take(x, i, axis=0), [table, chosen]
+    g = numbers(len(chosen), 128)
+    yield (
+        "gradient of rows of a table",
+        lambda g, i: op("take_gradient", g, i, axis=0, shape=table.shape),
+        [g, chosen],
+    )
+    labels = rng.integers(0, 1000, max(1, n // 1000)).astype("int32")
+    yield "one hot, 1000 classes", lambda i: ops.one_hot(i, 1000), [labels]
+
+
+FAMILIES = (chains, normalisation, rows, updates, pooling, movement, indices)
 
 
 def cases(elements: int = ELEMENTS, chosen: tuple[str, ...] = ()) -> Iterator[Case]:

@@ -26,6 +26,7 @@ FAMILIES = (
     "crossentropy",
     "gemm",
     "movement",
+    "random",
     "recurrent",
     "reduce",
     "softmax",
