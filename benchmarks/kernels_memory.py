@@ -91,7 +91,7 @@ def normalisation(n: int) -> Iterator[Case]:
 
 def rows(n: int) -> Iterator[Case]:
     for count, classes in ((2048, 4096), (512, 50257), (ELEMENTS // 1000, 1000), (128, 10)):
-        count, classes = max(1, min(count, count * n // ELEMENTS)), min(n, classes)
+        count, classes = max(128, count * n // ELEMENTS), min(n, classes)
         x, one = numbers(count, classes), numbers(count)
         labels = (np.arange(count) % classes).astype("int32")
         name = f"{count} x {classes}"

@@ -42,7 +42,7 @@ static void NAME(weigh)(const uff_attention_tile *t)
         const T before = high[r], here = NAME(uff_highest)(s, n);
         const T now = before < here ? here : before;
         const T shift = now > -(T)INFINITY ? now : 0; /* all -inf so far: weights of 0 */
-        const T weights = NAME(uff_exponentials)(1, 0, s, s, shift, n);
+        const T weights = NAME(uff_exponentials)(1, 0, s, s, shift, n, 0);
         memset(s + n, 0, (t->n - n) * sizeof(T));
         if (before == now) {
             sum[r] += weights;

@@ -59,6 +59,8 @@ UFF_FN void NAME(gradient_row)(const int dense, T *dx, const T *x, const T *targ
 {
     int64_t i = 0;
     for (; i + L <= n; i += L) {
+        __builtin_prefetch(x + i + UFF_PIECE); /* as in uff_exponentials */
+        __builtin_prefetch(dx + i + UFF_PIECE / 4, 1);
         V y = NAME(uff_vexp)(*(const VU *)(x + i) - lse, 0) * a;
         if (dense)
             y -= *(const VU *)(target + i) * b;

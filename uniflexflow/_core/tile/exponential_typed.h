@@ -59,15 +59,20 @@ UFF_FN T NAME(uff_highest)(const T *x, int64_t n)
 }
 
 /* y = exp(x - shift) 2^up, of at most UFF_PIECE elements; returns the sum. `store` and `up`
- * are constants where this is expanded; without `store`, y is not touched. */
+ * are constants where this is expanded; without `store`, y is not touched. The processor does
+ * not look ahead to another page: memory is asked for what lies `ahead` elements further on,
+ * unless that is 0, and for the lines of y, which it would read when they are written. */
 UFF_FN T NAME(uff_exponentials)(const int store, const int up, T *y, const T *x, T shift,
-                                int64_t n)
+                                int64_t n, int64_t ahead)
 {
     V sum[2] = {{0}, {0}};
     int64_t i = 0;
     for (; i + 2 * L <= n; i += 2 * L) {
-        if (!store) /* the processor does not look ahead to another page */
-            __builtin_prefetch(x + i + UFF_PIECE);
+        if (ahead) {
+            __builtin_prefetch(x + i + ahead);
+            if (store)
+                __builtin_prefetch(y + i + UFF_PIECE / 4, 1);
+        }
         _Pragma("GCC unroll 2")
         for (int q = 0; q < 2; q++) {
             const V e = NAME(uff_vexp)(*(const VU *)(x + i + q * L) - shift, up);
@@ -105,7 +110,7 @@ UFF_FN void NAME(uff_log_sum_exp)(const T *x, int64_t n, T *high, T *rest)
             m = h;
         }
         const T shift = m > -(T)INFINITY ? m : 0;
-        sum += NAME(uff_exponentials)(0, 0, 0, x + at, shift, count);
+        sum += NAME(uff_exponentials)(0, 0, 0, x + at, shift, count, UFF_PIECE);
     }
     *high = m - m == 0 ? m : 0;
     *rest = NAME(uff_log)((T)sum);

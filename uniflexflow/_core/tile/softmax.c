@@ -3,17 +3,24 @@
 #include "tile_fn.h"
 #include "vector.h"
 
+/* Rows of up to so many bytes leave room in the cache for the row after them, which is asked
+ * for meanwhile; of longer ones, the next piece. */
+#define SHORT_ROW (64 * 1024)
+#define AHEAD(T, n) ((n) <= (int64_t)(SHORT_ROW / sizeof(T)) ? (n) : UFF_PIECE)
+
 #define KERNELS(t, T)                                                                         \
     static void softmax_##t(void *out, const void *x_, int64_t rows, int64_t n)               \
     {                                                                                         \
         T *y = out;                                                                           \
         const T *x = x_;                                                                      \
+        const int64_t ahead = AHEAD(T, n);                                                    \
         for (int64_t r = 0; r < rows; r++, x += n, y += n) {                                  \
             const T high = uff_highest_##t(x, n);                                             \
             double sum = 0;                                                                   \
             for (int64_t at = 0; at < n; at += UFF_PIECE) {                                   \
                 const int64_t count = n - at < UFF_PIECE ? n - at : UFF_PIECE;                \
-                sum += uff_exponentials_##t(1, UFF_RAISED, y + at, x + at, high, count);      \
+                sum += uff_exponentials_##t(1, UFF_RAISED, y + at, x + at, high, count,       \
+                                            ahead);                                           \
             }                                                                                 \
             const T scale = (T)(1 / sum); /* the elements' 2^64 is in the sum too */          \
             UFF_EACH y[i] *= scale;                                                           \
