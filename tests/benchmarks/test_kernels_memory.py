@@ -45,4 +45,8 @@ def test_each_operand_counts_once(name, tensors):
 
 def test_names_choose():
     chosen = list(kernels_memory.cases(1 << 12, ("softmax", "Adam")))
-    assert [name.split(",")[0] for name, _, _ in chosen] == [*["softmax", "log softmax"] * 4, "Adam", "Adam"]
+    assert [name.split(",")[0] for name, _, _ in chosen] == [
+        *["softmax", "log softmax"] * 4,
+        "Adam",
+        "Adam",
+    ]
