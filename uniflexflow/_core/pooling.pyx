@@ -106,20 +106,40 @@ cdef void set_core(uff_slave *self, void *arg) noexcept nogil:
 
 
 cdef void add_core(uff_slave *self, void *arg) noexcept nogil:
-    """Images, or blocks of their channels, to which overlapping windows are added."""
+    """Images, or blocks of their channels, to which overlapping windows are added.
+
+    Lines are cleared when the first window comes to them, while they are in cache anyway.
+    """
     cdef const Job *job = <const Job *>arg
     cdef const Shape *s = job.shape
-    cdef int64_t lo, hi, unit, row, n, c0, c1, pixel
+    cdef int64_t lo, hi, unit, row, n, c0, c1, cleared, last
     cdef const void **taps = <const void **>uff_take(self, 3 * s.kh * s.kw * sizeof(void *))
     uff_share(self, s.n * job.blocks, &lo, &hi)
     for unit in range(lo, hi):
         n = unit // job.blocks
         c0 = s.channels * (unit % job.blocks) // job.blocks
         c1 = s.channels * (unit % job.blocks + 1) // job.blocks
-        for pixel in range(n * s.height * s.width, (n + 1) * s.height * s.width):
-            memset(job.dx + (pixel * s.channels + c0) * s.size, 0, (c1 - c0) * s.size)
+        cleared = 0
         for row in range(s.oh):
+            last = s.height if row == s.oh - 1 else min(row * s.sh - s.top + s.kh, s.height)
+            clear_lines(job, n, cleared, last, c0, c1)
+            cleared = max(cleared, last)
             pool_row(job, n, row, c0, c1, True, taps)
+
+
+cdef void clear_lines(const Job *job, int64_t n, int64_t first, int64_t last, int64_t c0,
+                      int64_t c1) noexcept nogil:
+    """Set channels [c0, c1) of lines [first, last) of image n to 0."""
+    cdef const Shape *s = job.shape
+    cdef int64_t pixel, lo = (n * s.height + first) * s.width
+    cdef int64_t hi = (n * s.height + last) * s.width
+    if last <= first:
+        return
+    if c1 - c0 == s.channels:
+        memset(job.dx + lo * s.channels * s.size, 0, (hi - lo) * s.channels * s.size)
+        return
+    for pixel in range(lo, hi):
+        memset(job.dx + (pixel * s.channels + c0) * s.size, 0, (c1 - c0) * s.size)
 
 
 cdef void pool_row(const Job *job, int64_t n, int64_t row, int64_t c0, int64_t c1, bint add,
