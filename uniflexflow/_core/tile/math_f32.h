@@ -35,17 +35,30 @@ UFF_FN float uff_exp2i_f32(float n)
     return uff_from_bits_f32((int32_t)((bits << 23) + 0x3f800000u));
 }
 
+/* exp(r) - 1, for |r| up to log(2) / 2: a tree, since a chain of products would be waited for. */
+UFF_FN float uff_exp_polynomial_f32(float r)
+{
+    float rr = r * r;
+    float q = 0.00139269268f * rr + (0.00836377405f * r + 0.0416665487f);
+    q = q * rr + (0.166665733f * r + 0.5f);
+    return rr * q + r;
+}
+
 /* exp(x) = 2^n (1 + p), for |x| < 128; returns p. */
 UFF_FN float uff_exp_reduced_f32(float x, float *n)
 {
     *n = (x * 0x1.715476p0f + UFF_ROUND_F32) - UFF_ROUND_F32;
-    float r = x - *n * 0.693359375f + *n * 2.12194440e-4f;
-    float q = 0.00139269268f;
-    q = q * r + 0.00836377405f;
-    q = q * r + 0.0416665487f;
-    q = q * r + 0.166665733f;
-    q = q * r + 0.5f;
-    return r * r * q + r;
+    return uff_exp_polynomial_f32(x - *n * 0.693359375f + *n * 2.12194440e-4f);
+}
+
+/* exp(x) = 2^n (1 + p), with 2^(n + up) a normal number; returns p. The sum that rounds has
+ * the exponent's field of the power in its lowest bits. */
+UFF_FN float uff_exp_power_f32(float x, int up, float *power)
+{
+    const float round = UFF_ROUND_F32 + (float)(127 + up);
+    float t = x * 0x1.715476p0f + round, n = t - round;
+    *power = uff_from_bits_f32((int32_t)((uint32_t)uff_bits_f32(t) << 23));
+    return uff_exp_polynomial_f32(x - n * 0.693359375f + n * 2.12194440e-4f);
 }
 
 /* The same with x cut to where exp(x) is neither 0 nor infinite. */
@@ -120,7 +133,7 @@ UFF_FN float uff_tanh_f32(float x)
 {
     float a = -2 * fabsf(x);
     a = a < -30.0f ? -30.0f : a;
-    float n, p = uff_exp_reduced_f32(a, &n), half = uff_exp2i_f32(n - 1);
+    float half, p = uff_exp_power_f32(a, -1, &half);
     float t = half * p + (half - 0.5f); /* (exp(a) - 1) / 2 */
     return copysignf(t / (t + 1), x);
 }
@@ -137,7 +150,7 @@ UFF_FN float uff_gate_f32(float x)
 {
     x = x < -87.0f ? -87.0f : x;
     x = x > 87.0f ? 87.0f : x;
-    float n, p = uff_exp_reduced_f32(-x, &n), s = uff_exp2i_f32(n);
+    float s, p = uff_exp_power_f32(-x, 0, &s);
     return 1 / (s * p + (1 + s));
 }
 
@@ -148,27 +161,27 @@ UFF_FN float uff_softplus_f32(float x)
     return (x <= 0 ? 0 : x) + (uff_log_normal_f32(u, 0) + (z - (u - 1)) / u);
 }
 
-/* 2 ulp: a polynomial in x up to 1, 1 - exp(polynomial) above */
+/* 2 ulp: a polynomial in x up to 1, 1 - exp(polynomial) above; both as trees */
 UFF_FN float uff_erf_f32(float x)
 {
-    float a = fabsf(x), s = x * x;
-    float p = 7.87587487e-05f;
-    p = p * s - 0.00080168643f;
-    p = p * s + 0.00518908724f;
-    p = p * s - 0.0268542115f;
-    p = p * s + 0.112835944f;
-    p = p * s - 0.37612626f;
-    p = p * s + 0.128379167f; /* the slope at 0, less 1: a rounded slope costs an ulp */
+    float a = fabsf(x), s = x * x, ss = s * s;
+    /* begins with the slope at 0, less 1: a rounded slope costs an ulp */
+    float p = -0.37612626f * s + 0.128379167f;
+    float o = -0.0268542115f * s + 0.112835944f;
+    float q = -0.00080168643f * s + 0.00518908724f;
+    q = 7.87587487e-05f * ss + q;
+    o = q * ss + o;
+    p = o * ss + p;
     float t = a > 4 ? 4 : a, tt = t * t;
     float u = -1.72853470e-5f * t + 3.83197126e-4f;
     float v = -3.88396438e-3f * t + 2.42546219e-2f;
+    float w = -1.06777877e-1f * t - 6.34846687e-1f;
     u = u * tt + v;
-    u = u * t - 1.06777877e-1f;
-    u = u * t - 6.34846687e-1f;
-    u = u * t - 1.28717512e-1f;
+    w = w * t - 1.28717512e-1f;
+    u = u * (tt * t) + w;
     u = u * t - t;
-    float n, q = uff_exp_reduced_f32(u, &n); /* u is in [-17, 0] */
-    float big = 1 - (1 + q) * uff_exp2i_f32(n);
+    float power, e = uff_exp_power_f32(u, 0, &power); /* u is in [-17, 0] */
+    float big = 1 - (power * e + power);
     big = x != x ? x : big;
     return a < 0.921875f ? x * p + x : copysignf(big, x);
 }
