@@ -60,6 +60,10 @@ def test_pad(x):
         low[axis], high[0], interior[axis] = 2, 1, 3
         for value in (0.0, 1.0, 5.0):
             check("pad", x, low=tuple(low), high=tuple(high), interior=tuple(interior), value=value)
+            check("pad", x, low=tuple(low), high=tuple(high), interior=(0,) * x.ndim, value=value)
+    some, more, none = tuple(range(x.ndim)), tuple(range(3, 3 + x.ndim)), (0,) * x.ndim
+    check("pad", x, low=some, high=more, interior=none, value=1.0)
+    check("pad", x, low=more, high=none, interior=none, value=1.0)
 
 
 def test_large_transposes_are_shared_by_cores(rng):
@@ -67,3 +71,4 @@ def test_large_transposes_are_shared_by_cores(rng):
         x = numbers(rng, dtype, (700, 901))
         check("transpose", x, axes=(1, 0))
         check("pad", x, low=(1, 2), high=(0, 70), interior=(1, 0), value=7.0)
+        check("pad", x, low=(1, 2), high=(300, 70), interior=(0, 0), value=7.0)

@@ -43,14 +43,15 @@ SPAWN_BYTES = 256 * 1024
 MANY = 1 << 20
 # Bytes of a tile of a plain copy, and elements on a side of a transposed one.
 TILE_BYTES = 16 * 1024
-TURN_SIDE = 64
+TURN_SIDE = 128
 
 # Instruction: jobs, cores, bytes to fill first, kernel that fills, its element, itemsize; then
 # the jobs one behind the other.
 cdef enum:
     JOBS, CORES, FILL_TOTAL, FILL_KERNEL, FILL_ELEMENT, FILL_ITEMSIZE, HEADER
 
-# Job: as in this list, then outer sizes, outer input strides, outer output strides (bytes).
+# Job: as in this list (operand 0: the element that fills), then outer sizes, outer input
+# strides, outer output strides (bytes).
 cdef enum:
     KERNEL, OPERAND, IN_OFFSET, OUT_OFFSET, OUTER, ROWS, COLUMNS, IN_ROW, IN_COLUMN
     OUT_ROW, OUT_COLUMN, TILE_ROWS, TILE_COLUMNS, TILES, JOB_HEADER
@@ -59,7 +60,8 @@ cdef enum:
 cdef void do_job(const uff_instruction *ins, uff_slave *self, const int64_t *j) noexcept nogil:
     cdef uff_copy_fn copy = <uff_copy_fn><size_t>j[KERNEL]
     cdef char *out = <char *>uff_arg(ins, 0)
-    cdef const char *x = <const char *>uff_arg(ins, <int>j[OPERAND])
+    cdef const char *x = (<const char *>uff_arg(ins, <int>j[OPERAND]) if j[OPERAND] else
+                          <const char *>&ins.ints[FILL_ELEMENT])
     cdef const int64_t *sizes = j + JOB_HEADER
     cdef const int64_t *in_strides = sizes + j[OUTER]
     cdef const int64_t *out_strides = in_strides + j[OUTER]
@@ -148,15 +150,19 @@ def job(operand, sizes, in_strides, out_strides, itemsize, in_offset=0, out_offs
     ]
 
 
-def call(node, jobs, fill=None):
-    """Make the call that runs some jobs, after filling the output with one number."""
+def call(node, jobs, fill=None, whole=True):
+    """Make the call that runs some jobs.
+
+    ``fill`` is the number with which jobs of operand 0 fill, and, if ``whole``, the output before
+    all jobs.
+    """
     out = node.outputs[0].spec
     jobs = [j for j in jobs if j]
     cores = MANY if out.nbytes >= SPAWN_BYTES else 1
     head = [len(jobs), cores, 0, 0, 0, out.itemsize]
     if fill is not None:
         element = np.full(1, fill, out.dtype).tobytes().ljust(8, b"\0")
-        head[2:5] = [out.nbytes, find_kernel("fill", (), out.dtype),
+        head[2:5] = [out.nbytes if whole else 0, find_kernel("fill", (), out.dtype),
                      struct.unpack("<q" if np.little_endian else ">q", element)[0]]
     ints = tuple(itertools.chain(head, *jobs))
     return KernelCall(f"{node.op.name}_{out.dtype}", <size_t>&run_copies, ints)
@@ -204,14 +210,32 @@ def lower_slice(node):
                            in_offset=offset)])
 
 
+def frame(low, shape, out):
+    """Encode jobs that fill what lies around a dense block: two slabs an axis."""
+    strides = dense_strides(out.shape, out.itemsize)
+    zeros, jobs = (0,) * out.ndim, []
+    for axis in range(out.ndim):
+        end = low[axis] + shape[axis]
+        for first, last in ((0, low[axis]), (end, out.shape[axis])):
+            # whole along the axes behind this one, only the block along those before it
+            start = (*low[:axis], first, *zeros[axis + 1:])
+            sizes = (*shape[:axis], last - first, *out.shape[axis + 1:])
+            offset = sum([b * s for b, s in zip(start, strides)])
+            jobs.append(job(0, sizes, zeros, strides, out.itemsize, out_offset=offset))
+    return jobs
+
+
 def lower_pad(node):
     x, out = node.inputs[0].spec, node.outputs[0].spec
+    low, interior = node.attrs["low"], node.attrs["interior"]
     strides = dense_strides(out.shape, out.itemsize)
-    offset = sum([b * s for b, s in zip(node.attrs["low"], strides)])
-    steps = [(gap + 1) * s for gap, s in zip(node.attrs["interior"], strides)]
-    fill = None if x.shape == out.shape else node.attrs["value"]
-    return call(node, [job(1, x.shape, dense_strides(x.shape, x.itemsize), steps, x.itemsize,
-                           out_offset=offset)], fill)
+    offset = sum([b * s for b, s in zip(low, strides)])
+    steps = [(gap + 1) * s for gap, s in zip(interior, strides)]
+    block = job(1, x.shape, dense_strides(x.shape, x.itemsize), steps, x.itemsize,
+                out_offset=offset)
+    if any(interior):
+        return call(node, [block], node.attrs["value"])
+    return call(node, [block, *frame(low, x.shape, out)], node.attrs["value"], whole=False)
 
 
 LOWERINGS = {

@@ -47,7 +47,9 @@ COPIES(64, uint64_t)
 
 /* A block of S x S elements is read as S vectors and turned in registers: log2(S) rounds
  * interleave vectors that are half, then a quarter, ... of the block apart. Blocks go four
- * and four together, so that whole cache lines are read and written. */
+ * and four together, so that whole cache lines are read and written. Every line of such a
+ * group lies in another page, where the processor does not look ahead: memory is asked for the
+ * next group, for the lines of its last elements, since those of the first may be here. */
 typedef uint16_t v8u16 __attribute__((vector_size(16)));
 typedef uint32_t v8u32 __attribute__((vector_size(32)));
 typedef uint32_t v4u32 __attribute__((vector_size(16)));
@@ -111,6 +113,14 @@ TURN(turn_64, 2, 1, v2u64, v2u64u, LOW2L, HIGH2L)
             for (int64_t c0 = 0; c0 < full_c; c0 += line) {                                 \
                 int64_t r1 = r0 + line < full_r ? r0 + line : full_r;                       \
                 int64_t c1 = c0 + line < full_c ? c0 + line : full_c;                       \
+                const int last = c0 + line >= full_c;                                       \
+                const int64_t rn = last ? r0 + line : r0, cn = last ? 0 : c0 + line;        \
+                const char *next = in + (rn + line - 1) * size + cn * in_column;            \
+                char *below = out + rn * out_row + (cn + line - 1) * size;                  \
+                for (int64_t i = 0; i < line; i++) {                                        \
+                    __builtin_prefetch(next + i * in_column);                               \
+                    __builtin_prefetch(below + i * out_row, 1);                             \
+                }                                                                           \
                 for (int64_t c = c0; c < c1; c += S)                                        \
                     for (int64_t r = r0; r < r1; r += S)                                    \
                         turn_##bits(out + r * out_row + c * size, out_row,                  \
