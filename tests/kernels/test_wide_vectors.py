@@ -25,6 +25,7 @@ FAMILIES = (
     "convolution",
     "crossentropy",
     "gemm",
+    "grouped",
     "movement",
     "random",
     "recurrent",

@@ -23,7 +23,7 @@ from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.window cimport Window, even, parts
 
 from uniflexflow._core import (
-    convolution_gradient, convolution_narrow, convolution_plan, depthwise, gemm, winograd,
+    convolution_gradient, convolution_narrow, convolution_plan, gemm, grouped, winograd,
 )
 from uniflexflow.plan.kernel_call import KernelCall
 
@@ -311,8 +311,9 @@ cdef void place_taps(int32_t *cols, int64_t kh, int64_t kw, int64_t length, int6
 def _forward(node, bias, relu):
     x, k, y = node.inputs[0].spec, node.inputs[1].spec, node.outputs[0].spec
     a = node.attrs
-    if convolution_plan.is_depthwise(a["groups"], x.shape[3]):
-        return depthwise.lower_forward(node, bias, relu)
+    call = grouped.lower_forward(node, bias, relu)
+    if call is not None:
+        return call
     (kh, kw, channels, filters), groups = k.shape, a["groups"]
     _, oh, ow, _ = y.shape
     if convolution_plan.by_product(a, k.shape, x.shape[0] * oh * ow):
@@ -341,8 +342,9 @@ def lower_conv2d_bias(node):
 def lower_data_gradient(node):
     g, k, x = node.inputs[0].spec, node.inputs[1].spec, node.outputs[0].spec
     groups = node.attrs["groups"]
-    if convolution_plan.is_depthwise(groups, x.shape[3]):
-        return depthwise.lower_data_gradient(node)
+    call = grouped.lower_data_gradient(node)
+    if call is not None:
+        return call
     _, kw, channels, filters = k.shape
     pixels = g.shape[0] * g.shape[1] * g.shape[2]
     if convolution_plan.by_product(node.attrs, k.shape, pixels):

@@ -23,7 +23,7 @@ from uniflexflow._core.window cimport add_parts, parts
 
 import math
 
-from uniflexflow._core import convolution_plan, depthwise, gemm
+from uniflexflow._core import convolution_plan, gemm, grouped_gradient
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -255,8 +255,9 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
 def lower(node):
     """Lower ``conv2d_weight_gradient``."""
     x = node.inputs[0].spec
-    if convolution_plan.is_depthwise(node.attrs["groups"], x.shape[3]):
-        return depthwise.lower_weight_gradient(node)
+    call = grouped_gradient.lower(node)
+    if call is not None:
+        return call
     shape, pixels = node.attrs["shape"], node.inputs[1].shape[:3]
     if convolution_plan.gradient_by_product(node.attrs, shape):
         return gemm.lower_product(node, shape[2], shape[3], math.prod(pixels), True, False)

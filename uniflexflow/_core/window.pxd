@@ -13,21 +13,13 @@ cdef extern from "tile/window.h" nogil:
         int64_t x_step
         const void *const *v
         void *y
-        int64_t y_step, multiplier
-        const void *bias
-        int relu
+        int64_t y_step
         void *const *dx
         const void *g
         int add
         int64_t elements
 
     ctypedef struct uff_window_kernels:
-        void (*weigh_f32)(const uff_window_run *) noexcept nogil
-        void (*weigh_f64)(const uff_window_run *) noexcept nogil
-        void (*weigh_back_f32)(const uff_window_run *) noexcept nogil
-        void (*weigh_back_f64)(const uff_window_run *) noexcept nogil
-        void (*contract_f32)(const uff_window_run *) noexcept nogil
-        void (*contract_f64)(const uff_window_run *) noexcept nogil
         void (*largest_f32)(const uff_window_run *) noexcept nogil
         void (*largest_f64)(const uff_window_run *) noexcept nogil
         void (*mean_f32)(const uff_window_run *) noexcept nogil

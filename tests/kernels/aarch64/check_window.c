@@ -1,4 +1,4 @@
-/* Depthwise convolution and pooling, channel by channel. Elements are small whole numbers
+/* Pooling, channel by channel. Elements are small whole numbers
  * (gradients of means: multiples of the window's size), so that every sum is exact. */
 #include "window.h"
 
@@ -27,42 +27,35 @@ static void *at(void *p, int64_t i)
     return (char *)p + i * check_sizes[dtype];
 }
 
-/* One run: `taps` windows over an image of `wide` channels, each a pixel further on. */
+/* One run: `taps` windows over an image, each a pixel further on. */
 typedef struct {
     uff_window_run run;
-    void *image, *weights, *result, *bias, *gradient;
+    void *image, *result;
     const void *x[MOST_TAPS], *v[MOST_TAPS];
     void *dx[MOST_TAPS];
-    int64_t wide, y_step, image_size;
+    int64_t y_step, image_size;
 } scene;
 
-static void set(scene *s, const char *name, int64_t count, int64_t taps, int64_t channels,
-                int64_t wide, int64_t multiplier)
+static void set(scene *s, int64_t count, int64_t taps, int64_t channels)
 {
-    const int64_t pixel = wide + 1, stride = 1 + count % 2;
-    snprintf(what, sizeof what, "%s of %s: %lld results, %lld taps, %lld channels, multiplier %lld",
-             name, check_names[dtype], (long long)count, (long long)taps, (long long)channels,
-             (long long)multiplier);
-    s->wide = wide;
+    const int64_t pixel = channels + 1, stride = 1 + count % 2;
+    snprintf(what, sizeof what, "pooling of %s: %lld results, %lld taps, %lld channels",
+             check_names[dtype], (long long)count, (long long)taps, (long long)channels);
     s->y_step = channels + 2;
     s->image_size = (count * stride + taps + 1) * pixel;
     s->image = filled(s->image_size, 1, 1);
-    s->weights = filled((taps + 1) * (wide > channels ? wide : channels), 2, 1);
     s->result = filled(count * s->y_step + channels, 3, 1);
-    s->bias = filled(channels, 1, 1);
-    for (int64_t t = 0; t < taps; t++) {
+    for (int64_t t = 0; t < taps; t++)
         s->x[t] = at(s->image, t * pixel);
-        s->v[t] = at(s->weights, t * (wide > channels ? wide : channels));
-    }
+
     s->run = (uff_window_run){.count = count, .taps = taps, .channels = channels, .x = s->x,
                               .x_step = stride * pixel, .v = s->v, .y = s->result,
-                              .y_step = s->y_step, .multiplier = multiplier};
+                              .y_step = s->y_step};
 }
 
 static void leave(scene *s)
 {
-    check_leave(what, s->image), check_leave(what, s->weights);
-    check_leave(what, s->result), check_leave(what, s->bias);
+    check_leave(what, s->image), check_leave(what, s->result);
 }
 
 /* The gap between results is not to be touched. */
@@ -76,63 +69,6 @@ static void *copy(const void *p, int64_t n)
 {
     void *room = check_room(n * check_sizes[dtype], 0);
     return memcpy(room, p, n * check_sizes[dtype]);
-}
-
-static void check_weigh(int64_t count, int64_t taps, int64_t channels, int64_t multiplier, int form)
-{
-    scene s;
-    set(&s, "weigh", count, taps, channels * multiplier, channels, multiplier);
-    s.run.bias = form & 1 ? s.bias : NULL;
-    s.run.relu = form >> 1;
-    if (taps * channels > 7)
-        check_put(dtype, s.image, 3, NAN);
-    void *before = copy(s.result, count * s.y_step);
-    CALL(weigh, &s.run);
-    for (int64_t p = 0; p < count; p++)
-        for (int64_t f = 0; f < s.y_step; f++) {
-            number sum = form & 1 && f < s.run.channels ? GET(s.bias, f) : 0;
-            for (int64_t t = 0; f < s.run.channels && t < taps; t++)
-                sum += GET(s.x[t], p * s.run.x_step + f / multiplier) * GET(s.v[t], f);
-            check_result(&s, before, p, f, form & 2 && sum < 0 ? 0 : sum);
-        }
-    check_leave(what, before);
-    leave(&s);
-}
-
-static void check_weigh_back(int64_t count, int64_t taps, int64_t channels, int64_t multiplier)
-{
-    scene s;
-    set(&s, "weigh_back", count, taps, channels, channels * multiplier, multiplier);
-    void *before = copy(s.result, count * s.y_step);
-    CALL(weigh_back, &s.run);
-    for (int64_t p = 0; p < count; p++)
-        for (int64_t c = 0; c < s.y_step; c++) {
-            number sum = 0;
-            for (int64_t t = 0; c < channels && t < taps; t++)
-                for (int64_t f = c * multiplier; f < (c + 1) * multiplier; f++)
-                    sum += GET(s.x[t], p * s.run.x_step + f) * GET(s.v[t], f);
-            check_result(&s, before, p, c, sum);
-        }
-    check_leave(what, before);
-    leave(&s);
-}
-
-static void check_contract(int64_t count, int64_t channels, int64_t multiplier)
-{
-    scene s;
-    set(&s, "contract", count, 1, channels * multiplier, channels, multiplier);
-    const int64_t filters = s.run.channels;
-    void *g = filled(count * s.y_step + 1, 1, 1), *before = copy(s.result, filters);
-    s.run.g = g;
-    CALL(contract, &s.run);
-    for (int64_t f = 0; f < filters; f++) {
-        number sum = GET(before, f);
-        for (int64_t p = 0; p < count; p++)
-            sum += GET(s.x[0], p * s.run.x_step + f / multiplier) * GET(g, p * s.y_step + f);
-        check_close(what, f, GET(s.result, f), sum, 0);
-    }
-    check_leave(what, g), check_leave(what, before);
-    leave(&s);
 }
 
 /* The tap that a maximum comes from: the first NaN, or the first of the largest. */
@@ -152,7 +88,7 @@ static void check_pooling(int64_t count, int64_t taps, int64_t channels, int for
 {
     scene s;
     const int64_t elements = form & 1 ? 3 : taps;
-    set(&s, "pooling", count, taps, channels, channels, 1);
+    set(&s, count, taps, channels);
     s.run.elements = elements;
     void *before = copy(s.result, count * s.y_step);
     CALL(mean, &s.run);
@@ -231,13 +167,6 @@ int main(void)
     for (dtype = 0; dtype <= UFF_F64_T; dtype++)
         for (int w = 0; w < COUNT(widths); w++)
             for (int64_t count = 0; count < 4; count++) {
-                for (int64_t multiplier = 1; multiplier < 4; multiplier++)
-                    for (int64_t taps = 0; taps < 6; taps += 1 + taps) {
-                        for (int form = 0; form < 4; form++)
-                            check_weigh(count, taps, widths[w], multiplier, form);
-                        check_weigh_back(count, taps, widths[w], multiplier);
-                        check_contract(count * 3, widths[w], multiplier);
-                    }
                 for (int64_t taps = 1; taps <= MOST_TAPS; taps += 1 + taps)
                     for (int form = 0; form < 4; form++)
                         check_pooling(count, taps, widths[w], form);

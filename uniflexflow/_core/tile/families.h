@@ -32,6 +32,7 @@
     X(convolution, arg)      \
     X(crossentropy, arg)     \
     X(gemm, arg)             \
+    X(grouped, arg)          \
     X(movement, arg)         \
     X(probe, arg)            \
     X(random, arg)           \

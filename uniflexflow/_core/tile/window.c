@@ -30,9 +30,6 @@
 #include "window_functions.h"
 
 #define ROW(type)                                        \
-    .weigh_##type = weigh_##type,                        \
-    .weigh_back_##type = weigh_back_##type,              \
-    .contract_##type = contract_##type,                  \
     .largest_##type = largest_##type,                    \
     .mean_##type = mean_##type,                          \
     .largest_gradient_##type = largest_gradient_##type,  \

@@ -1,12 +1,12 @@
-/* Windows over channels-last images, channel by channel: depthwise convolution, pooling. */
+/* Windows over channels-last images, channel by channel: pooling. */
 #ifndef UFF_WINDOW_H
 #define UFF_WINDOW_H
 
 #include "kernels.h"
 
 /* A run of results whose windows have the same taps. For result p, tap t begins at
- * x[t] + p * x_step, and the result at y + p * y_step; steps count elements. The other
- * side v[t] (weights, or a second image that moves like x) is told at each function.
+ * x[t] + p * x_step, and the result at y + p * y_step; steps count elements. v[t] is a
+ * second image, which moves like x.
  * Pointers of different operands never overlap, but taps of neighbours may. */
 typedef struct {
     int64_t count, taps, channels;
@@ -15,9 +15,6 @@ typedef struct {
     const void *const *v;
     void *y;
     int64_t y_step;
-    int64_t multiplier; /* depthwise filters on each channel */
-    const void *bias;   /* depthwise forward: added, or NULL */
-    int relu;
     void *const *dx;  /* gradients: where each tap's share goes; moves like x */
     const void *g;    /* moves like y */
     int add;          /* add to dx, instead of setting it */
@@ -25,12 +22,6 @@ typedef struct {
 } uff_window_run;
 
 #define UFF_WINDOW_FUNCTIONS(type)                                                          \
-    /* y[f] = sum over t of x[t][f / multiplier] * v[t][f]; channels counts f */            \
-    void (*weigh_##type)(const uff_window_run *);                                           \
-    /* y[c] = sum over t and m of x[t][c * multiplier + m] * v[t][c * multiplier + m] */    \
-    void (*weigh_back_##type)(const uff_window_run *);                                      \
-    /* y[f] += sum over p of x[0][p][f / multiplier] * g[p][f], g_step is y_step; y is one */ \
-    void (*contract_##type)(const uff_window_run *);                                        \
     /* y = largest of x[t], NaN if there is one */                                          \
     void (*largest_##type)(const uff_window_run *);                                         \
     /* y = sum of x[t] / elements */                                                        \
