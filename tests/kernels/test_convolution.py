@@ -118,12 +118,26 @@ EDGES = {
     "tiles of several images": Problem((7, 5, 5, 4), (3, 3, 4, 18), padding="same"),
     "parts of the sum": Problem((40, 12, 12, 3), (3, 3, 3, 5)),
     "groups": Problem((2, 5, 6, 12), (3, 3, 4, 15), padding="same", groups=3),
+    "groups of three": Problem((2, 5, 6, 9), (3, 3, 3, 9), padding="same", groups=3),
     "groups of wide panels": Problem((2, 5, 4, 8), (3, 3, 4, 66), groups=2),
+    "groups of two": Problem((2, 9, 8, 18), (3, 3, 2, 18), (2, 2), "same", groups=9),
+    "groups of four": Problem((3, 7, 11, 20), (3, 3, 4, 20), padding="same", groups=5),
+    "groups of eight": Problem((1, 7, 6, 24), (5, 2, 8, 24), padding="same", groups=3),
+    "groups of nineteen": Problem((2, 9, 15, 38), (3, 3, 19, 38), (1, 2), "same", (2, 1), 2),
+    "groups pointwise": Problem((2, 3, 9, 48), (1, 1, 16, 72), groups=3),
     "depthwise": Problem((2, 6, 7, 21), (3, 3, 1, 21), padding="same", groups=21),
     "depthwise strided": Problem((2, 9, 8, 40), (3, 3, 1, 40), (2, 2), "same", groups=40),
     "depthwise valid": Problem((1, 9, 8, 8), (5, 3, 1, 8), groups=8),
     "depthwise multiplied": Problem((2, 6, 7, 5), (3, 2, 1, 15), padding="same", groups=5),
     "depthwise dilated": Problem((1, 9, 9, 3), (3, 3, 1, 6), (1, 2), "same", (2, 2), groups=3),
+    "depthwise wide": Problem((2, 8, 16, 35), (7, 7, 1, 35), padding="same", groups=35),
+    "depthwise wide strided": Problem((1, 13, 29, 19), (7, 7, 1, 19), (2, 2), "same", groups=19),
+    "depthwise long": Problem((1, 1, 900, 9), (1, 5, 1, 9), padding="same", groups=9),
+    "depthwise long multiplied": Problem((1, 1, 90, 7), (1, 4, 1, 21), padding="same", groups=7),
+    "depthwise many filters": Problem((1, 9, 11, 70), (7, 5, 1, 210), padding="same", groups=70),
+    "depthwise filters strided": Problem((1, 9, 8, 6), (5, 3, 1, 12), (2, 2), "same", groups=6),
+    "depthwise few": Problem((2, 9, 30, 2), (3, 3, 1, 2), (1, 2), "same", groups=2),
+    "depthwise rows": Problem((3, 40, 20, 16), (3, 3, 1, 16), padding="same", groups=16),
     "depthwise beyond the image": Problem((3, 2, 3, 9), (5, 7, 1, 9), padding="same", groups=9),
 }
 
@@ -220,7 +234,7 @@ def test_products_are_left_to_gemm(name):
         EDGES["pointwise"],
         Problem((1, 3, 5, 257), (1, 1, 257, 1021), strides=(2, 2)),
         Problem((1, 3, 5, 257), (1, 1, 257, 1021), padding=((1, 0), (0, 0))),
-        Problem((1, 3, 5, 514), (1, 1, 257, 2), groups=2),
+        Problem((1, 3, 5, 6), (1, 1, 3, 6), groups=2),
     )
     assert {kernel(problem) for problem in others} == {f"{name}_float32"}
 

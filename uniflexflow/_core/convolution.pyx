@@ -378,10 +378,5 @@ LOWERINGS = {
 }
 
 
-def _is_depthwise(node):
-    images = node.outputs[0] if node.op.name == "conv2d_data_gradient" else node.inputs[0]
-    return convolution_plan.is_depthwise(node.attrs["groups"], images.shape[3])
-
-
 NATIVE_BFLOAT16 = set(LOWERINGS)
-WIDENED = dict.fromkeys(LOWERINGS, _is_depthwise)
+WIDENED = dict.fromkeys(LOWERINGS, grouped.has)

@@ -221,11 +221,11 @@ cdef void weigh_row(const Job *job, const Window *w, Desk *desk, int64_t row, in
 cdef void fold(const Head *h, const Desk *desk, const uff_grouped_block *b, int64_t pixels,
                int64_t start, char *y, int64_t step) noexcept nogil:
     """Add up neighbouring filters of results; ``start`` is the first filter beside them."""
-    cdef int64_t p, f = b.first * h.lanes, channels = min(b.last * h.lanes, h.filters) - f
+    cdef int64_t _, f = b.first * h.lanes, channels = min(b.last * h.lanes, h.filters) - f
     cdef const char *sums = desk.results + (f - start) * h.size
     channels //= h.fold
     y += f // h.fold * h.size
-    for p in range(pixels):
+    for _ in range(pixels):
         if h.size == 4:
             uff_grouped(kernels).fold_f32(channels, h.fold, sums, y)
         else:
@@ -240,6 +240,17 @@ cdef void fold(const Head *h, const Desk *desk, const uff_grouped_block *b, int6
 def lanes(int itemsize):
     """Elements of a vector."""
     return (uff_grouped(kernels).lanes_f32 if itemsize == 4 else uff_grouped(kernels).lanes_f64)
+
+
+def has(node):
+    """Whether a convolution's groups have a kernel here, for float32 and float64."""
+    back = node.op.name == "conv2d_data_gradient"
+    images = node.outputs[0] if back else node.inputs[0]
+    filters = (node.inputs[0] if back else node.outputs[0]).shape[3]
+    if node.op.name == "conv2d_weight_gradient":
+        filters = node.inputs[1].shape[3]
+    return grouped_plan.roles(node.attrs["groups"], images.shape[3], filters, back,
+                              lanes(4)) is not None
 
 
 def kernel_name(node):

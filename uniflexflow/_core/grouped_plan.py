@@ -98,8 +98,8 @@ def cut(
         return None
     strip = convolution_plan.even(columns, strip)
     if part.staged(lanes):
-        strip = min(strip, STAGE_COLUMNS)
-        for strip in (strip, min(strip, PIXELS)):
+        widths = min(strip, STAGE_COLUMNS), min(strip, PIXELS)
+        for strip in widths:
             pixels = high * ((max(strip, PIXELS) - 1) * step + wide)
             room = STAGE_BYTES // (pixels * vector) - 1
             if room >= part.spread:

@@ -59,7 +59,8 @@ cdef inline void take_strip(uff_slave *self, Strip *s, int64_t slots, int64_t co
     s.slots = slots
     s.columns = columns
     s.pitch = pitch
-    s.first = 0
+    s.first = s.left = 0
+    s.image = NULL
     s.rows = <int64_t *>uff_take(self, slots * sizeof(int64_t))
     s.tables = <const void **>uff_take(self, slots * columns * sizeof(void *))
     s.copies = NULL

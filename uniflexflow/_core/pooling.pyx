@@ -158,9 +158,6 @@ cdef void pool_row(const Job *job, int64_t n, int64_t row, int64_t c0, int64_t c
     run.dx = <void *const *>targets
     run.x_step = s.sw * s.channels
     run.y_step = s.channels
-    run.multiplier = 1
-    run.bias = NULL
-    run.relu = 0
     run.add = add
     taps_inside(r0, s.height, s.kh, 1, &i0, &i1)
     while at < s.ow:

@@ -47,7 +47,6 @@ static void set(scene *s, int64_t count, int64_t taps, int64_t channels)
     s->result = filled(count * s->y_step + channels, 3, 1);
     for (int64_t t = 0; t < taps; t++)
         s->x[t] = at(s->image, t * pixel);
-
     s->run = (uff_window_run){.count = count, .taps = taps, .channels = channels, .x = s->x,
                               .x_step = stride * pixel, .v = s->v, .y = s->result,
                               .y_step = s->y_step};
