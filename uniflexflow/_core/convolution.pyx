@@ -221,7 +221,7 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
     p.rows = rows
     p.cols = cols
     p.places = sum_places if h.narrow else places
-    p.b_step = h.lanes
+    p.b_step = p.c_panel = h.lanes
     p.ahead[0].runs = p.ahead[1].runs = 0
     t = uff_first_piece(self, cut.total)
     while t >= 0:

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint16_t
 from libc.string cimport memcpy, memset
 
 from uniflexflow._core.convolution_tile cimport (
-    Block, UFF_LINE, copy_block, expect_pixels, lanes, padded, place_pixels, uff_convolution,
+    Block, UFF_AHEAD, UFF_LINE, copy_block, expect_pixels, lanes, padded, place_pixels, uff_convolution,
     uff_convolution_kernels, uff_gathered_product,
 )
 from uniflexflow._core.core cimport (
@@ -159,10 +159,10 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     cdef char *sums = NULL
     cdef char *out = job.partial + s.size * (
         part * s.total + c0 * all_filters + group * s.filters + f0)
-    cdef int64_t t, high, wide, step, i, j, c, k
+    cdef int64_t t, high, wide, step, i, j, c, k, pieces
     cdef int64_t was_images = -1, was_rows = -1, was_columns = -1
     cdef int64_t first = s.tiles * part // s.parts, last = s.tiles * (part + 1) // s.parts
-    cdef int64_t blocks = max(taps * length // tile.rows_f32 * panels, <int64_t>1)
+    cdef int64_t blocks = parts(taps * length, tile.rows_f32) * panels
     cdef const char *x = job.x + x_size * (group * s.channels + c0)
     cdef const char *g = job.g + x_size * (group * s.filters + f0)
     cdef const char *place
@@ -175,7 +175,7 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     if not g_in_place:
         packed = <char *>uff_take(self, most * panels * s.lanes * s.size)
     if s.keep_sums:
-        sums = <char *>uff_take(self, taps * length * filters * s.size)
+        sums = <char *>uff_take(self, taps * length * panels * s.lanes * s.size)
     p.m = taps * length
     p.n = filters
     p.rows = rows
@@ -183,11 +183,13 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     p.places = places
     p.bias = NULL
     p.relu = 0
+    # kept sums lie in panels: a block's rows are then one run of memory
     p.c = sums if s.keep_sums else out
+    p.c_panel = taps * length * s.lanes if s.keep_sums else s.lanes
     k = 0
     for i in range(taps):
         for c in range(length):
-            places[k] = k * filters if s.keep_sums else (i * s.channels + c) * all_filters
+            places[k] = k * s.lanes if s.keep_sums else (i * s.channels + c) * all_filters
             k += 1
     p.ahead[0].runs = p.ahead[1].runs = 0
     take_tile(s, first, &of_x, &of_g)
@@ -233,9 +235,12 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
             p.b_panel = p.k * s.lanes
         p.accumulate = t > first
         if t + 1 < last:
+            pieces = blocks * parts(p.k, UFF_AHEAD)
             take_tile(s, t + 1, &of_x, &of_g)
-            expect_pixels(&p.ahead[0], x, x_size, s.height, s.width, pitch, &of_x, length, blocks)
-            expect_pixels(&p.ahead[1], g, x_size, s.oh, s.ow, all_filters, &of_g, filters, blocks)
+            expect_pixels(&p.ahead[0], x, x_size, s.height, s.width, pitch, &of_x, length,
+                          pieces)
+            expect_pixels(&p.ahead[1], g, x_size, s.oh, s.ow, all_filters, &of_g, filters,
+                          pieces)
         else:
             p.ahead[0].runs = p.ahead[1].runs = 0
         if s.size == 4:
@@ -245,8 +250,10 @@ cdef void contract_block(uff_slave *self, const Sum *job, int64_t part, int64_t 
     if s.keep_sums:
         for i in range(taps):
             for c in range(length):
-                memcpy(out + (i * s.channels + c) * all_filters * s.size,
-                       sums + (i * length + c) * filters * s.size, filters * s.size)
+                for j in range(panels):
+                    memcpy(out + ((i * s.channels + c) * all_filters + j * s.lanes) * s.size,
+                           sums + (j * taps * length + i * length + c) * s.lanes * s.size,
+                           min(s.lanes, filters - j * s.lanes) * s.size)
 
 
 # -- lowering ------------------------------------------------------------------------

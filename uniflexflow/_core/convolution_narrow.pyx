@@ -81,7 +81,7 @@ cdef void spread_core(uff_slave *self, void *arg) noexcept nogil:
     p.n, p.k = pitch, s.filters
     p.rows, p.cols, p.places = rows, cols, rows + s.piece
     p.b, p.b_step, p.b_panel = job.packed, s.lanes, s.filters * s.lanes
-    p.c = products
+    p.c, p.c_panel = products, s.lanes
     p.bias = NULL
     p.accumulate = p.relu = 0
     p.ahead[0].runs = p.ahead[1].runs = 0

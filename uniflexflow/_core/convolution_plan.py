@@ -313,7 +313,7 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
         tiles,
         parts,
         total,
-        int(kh * kw * cut * fcut * size <= blocks.sum_bytes),
+        int(kh * kw * cut * math.ceil(fcut / lanes) * lanes * size <= blocks.sum_bytes),
         int(x.itemsize == 2),
     )
     workspace = parts * total * size if parts > 1 or x.itemsize == 2 else 0

@@ -9,6 +9,8 @@ from uniflexflow._core.window cimport parts
 
 
 cdef extern from "tile/convolution.h" nogil:
+    enum: UFF_AHEAD
+
     ctypedef struct uff_ahead:
         const char *at
         int64_t lines, step, runs, line, each
@@ -21,6 +23,7 @@ cdef extern from "tile/convolution.h" nogil:
         const void *b
         int64_t b_step, b_panel
         void *c
+        int64_t c_panel
         const int64_t *places
         const void *bias
         int accumulate, relu
@@ -84,19 +87,19 @@ cdef struct Block:
 
 
 cdef inline void expect(uff_ahead *ahead, const char *at, int64_t runs, int64_t nbytes,
-                        int64_t step, int64_t blocks) noexcept nogil:
-    """Ask for ``runs`` runs of ``nbytes`` bytes, ``step`` apart, during ``blocks`` blocks."""
+                        int64_t step, int64_t pieces) noexcept nogil:
+    """Ask for ``runs`` runs of ``nbytes`` bytes, ``step`` apart, at ``pieces`` times."""
     if nbytes == step:
         nbytes *= runs
         runs = 1
     ahead.at, ahead.step, ahead.runs, ahead.line = at, step, runs, 0
     ahead.lines = parts(nbytes, UFF_LINE)
-    ahead.each = parts(runs * ahead.lines, blocks)
+    ahead.each = parts(runs * ahead.lines, pieces)
 
 
 cdef inline void expect_pixels(uff_ahead *ahead, const char *x, int64_t size, int64_t height,
                                int64_t width, int64_t channels, const Block *b, int64_t length,
-                               int64_t blocks) noexcept nogil:
+                               int64_t pieces) noexcept nogil:
     """Ask for what ``copy_block`` of the same block will read, if its runs are of one kind."""
     cdef int64_t row = max(b.row0, <int64_t>0), end = min(b.row0 + b.high * b.row_step, height)
     cdef int64_t column = max(b.column0, <int64_t>0)
@@ -107,11 +110,11 @@ cdef inline void expect_pixels(uff_ahead *ahead, const char *x, int64_t size, in
     x += ((b.n0 * height + row) * width + column) * channels * size
     if b.images > 1:  # all of them whole but for what no window meets
         expect(ahead, x, ((b.images - 1) * height + end - row) * width, length * size,
-               channels * size, blocks)
+               channels * size, pieces)
     elif wide == width:
-        expect(ahead, x, (end - row) * width, length * size, channels * size, blocks)
+        expect(ahead, x, (end - row) * width, length * size, channels * size, pieces)
     elif length == channels:
-        expect(ahead, x, end - row, wide * channels * size, width * channels * size, blocks)
+        expect(ahead, x, end - row, wide * channels * size, width * channels * size, pieces)
 
 
 cdef inline void copy_pixels(char *tile, const char *src, int64_t count, int64_t size,

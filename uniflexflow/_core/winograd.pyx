@@ -235,7 +235,7 @@ cdef void multiply(const Job *job, const Own *own, int64_t position, int64_t cou
     p.rows = own.rows
     p.cols = own.cols
     p.places = own.places
-    p.b_step = h.lanes
+    p.b_step = p.c_panel = h.lanes
     p.b_panel = h.channels * h.lanes
     p.bias = NULL
     p.relu = 0
@@ -406,7 +406,7 @@ cdef void add_products(const Sum *job, const int64_t *rows, const int32_t *cols,
     p.rows = rows
     p.cols = cols
     p.b = w + position * s.gradient_step
-    p.b_step = s.lanes
+    p.b_step = p.c_panel = s.lanes
     p.b_panel = s.block * s.lanes
     p.c = job.sums + ((part * POSITIONS + position) * s.channels + c0) * s.filters
     p.places = rows + s.channels

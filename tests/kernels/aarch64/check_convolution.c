@@ -45,7 +45,7 @@ static void check_product(int dtype, int64_t m, int64_t n, int64_t depth, int fo
         cols[q] = (int32_t)check_whole(0, 200);
     uff_gathered_product p = {
         .m = m, .n = n, .k = depth, .a = a, .rows = rows, .cols = cols, .b = b, .b_step = lanes,
-        .b_panel = depth * lanes, .c = c, .places = places, .bias = form & 2 ? bias : NULL,
+        .b_panel = depth * lanes, .c = c, .c_panel = lanes, .places = places, .bias = form & 2 ? bias : NULL,
         .accumulate = form & 1, .relu = form >> 2,
     };
     (dtype == UFF_F32_T ? k->product_f32 : k->product_f64)(&p);

@@ -7,10 +7,10 @@
  * broadcast element fill the registers. */
 #if UFF_REGISTERS == 32
 #define ROWS 14
-#define FEW_ROWS 7
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #else
 #define ROWS 6
-#define FEW_ROWS 3
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #endif
 #define UFF_LINE 64
 

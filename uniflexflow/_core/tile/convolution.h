@@ -5,8 +5,10 @@
 #include "kernels.h"
 
 /* Memory that will be read next: `runs` runs of `lines` cache lines, `step` bytes apart. A
- * product asks for `each` lines per register block, so that they are in L2 when the next
- * tile is copied: copying alone waits for memory most of its time. */
+ * product asks for `each` lines at every UFF_AHEAD elements of a block's sum, so that they are in
+ * L2 when the next tile is copied: copying alone waits for memory most of its time. Evenly,
+ * because what a block itself reads waits behind requests that come all at once. */
+enum { UFF_AHEAD = 16 };
 typedef struct {
     const char *at;
     int64_t lines, step, runs;
@@ -14,7 +16,7 @@ typedef struct {
     int64_t each;
 } uff_ahead;
 
-/* C[places[i] + j] = sum over q < k of  a[rows[i] + cols[q]] * b[panel of j][q][lane of j]
+/* C[places[i]][panel of j][lane of j] = sum over q < k of  a[rows[i] + cols[q]] * b[panel of j][q][lane of j]
  * for i < m, j < n; offsets count elements.
  *
  * In a convolution i is a pixel, q a tap and channel, j a filter, `a` an image with its
@@ -29,6 +31,7 @@ typedef struct {
     int64_t b_step;  /* from one q to the next */
     int64_t b_panel; /* from one panel to the next */
     void *c;
+    int64_t c_panel; /* from one panel to the next; the panels' width if rows of C are whole */
     const int64_t *places;
     const void *bias; /* n elements added to each row, or NULL; not read if `accumulate` */
     int accumulate;   /* C += instead of C = */
@@ -38,7 +41,7 @@ typedef struct {
 
 struct uff_convolution_kernels {
     int lanes_f32, lanes_f64; /* columns of one panel */
-    int rows_f32, rows_f64;   /* of a register block: other numbers of rows are slower */
+    int rows_f32, rows_f64;   /* of the largest register block */
     void (*product_f32)(const uff_gathered_product *p);
     void (*product_f64)(const uff_gathered_product *p);
     /* dst[q][lane j] = src[q * k_step + j * n_step], j < n <= lanes; other lanes are 0 */
