@@ -10,6 +10,7 @@ they are packed. A tile of results is summed in scratchpad then, and rounded whe
 """
 
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
 from uniflexflow._core.convolution_tile cimport (
     Block, copy_block, lanes, padded, place_pixels, uff_convolution, uff_convolution_kernels,
@@ -31,6 +32,7 @@ from uniflexflow.plan.kernel_call import KernelCall
 cdef enum:
     WIDE_PIXEL = 512         # bytes of a pixel from which a tile keeps pixels apart
     MAX_PIXELS = 512         # results in one tile
+    CLEARED_BYTES = 256 * 1024  # a tile's part of the image if it is cleared before
     MAX_TILE = 160 * 1024    # bytes of a tile's input; less if the scratchpad is smaller
     NARROW_PIXELS = 256      # results in one tile if they are rounded
     SUM_BYTES = 64 * 1024    # their sums before
@@ -43,6 +45,7 @@ cdef struct Head:
     int64_t row_step, column_step, channel_step, filter_step, group_step  # of the kernel
     int64_t has_bias, relu
     int64_t narrow  # operands and results are bfloat16; size is that of float32
+    int64_t block_rows, block_columns, y_height, y_width  # see clear_blocks; or 0
 
 
 cdef struct Job:
@@ -136,6 +139,9 @@ cdef Cut cut_window(const Job *job, const Window *w) noexcept nogil:
     if h.narrow:
         most = NARROW_PIXELS
         used += SUM_BYTES + (MAX_PIXELS + h.filters + h.lanes) * 8
+    if h.block_rows:
+        most = min(most, max(CLEARED_BYTES // max(
+            h.block_rows * h.block_columns * h.filters * h.size, <int64_t>1), <int64_t>64))
     cut.pitch = padded(w.chunk, h.size, WIDE_PIXEL)
     # a window of one pixel needs no pixels between those that it meets
     cut.sh = w.sh if w.kh > 1 else 1
@@ -242,6 +248,9 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
         y = job.y + x_size * (n0 * h.image_size + w.place + r0 * w.y_row + c0 * w.y_column
                               + group * h.filters + f0)
         p.c = sums if h.narrow else y
+        if h.block_rows:
+            clear_blocks(h, w, y - w.place * x_size, r0, num_rows, c0, columns, images,
+                         p.n * x_size)
         chunk0 = 0
         while True:
             length = min(w.chunk, h.channels - chunk0) if taps else 0
@@ -292,6 +301,29 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
                             y + places[i] * x_size)
         t = uff_next_piece(self)
     self.scratch_used = start
+
+
+cdef void clear_blocks(const Head *h, const Window *w, char *y, int64_t r0, int64_t num_rows,
+                       int64_t c0, int64_t columns, int64_t images, int64_t nbytes) noexcept nogil:
+    """Write zeros over the blocks of the image in each of which one pixel is a result.
+
+    ``nbytes`` of a pixel are this tile's; the last blocks reach to the end of the image.
+    """
+    cdef int64_t size = 2 if h.narrow else h.size
+    cdef int64_t pixel = h.groups * h.filters * size
+    cdef int64_t high = (h.y_height if r0 + num_rows == w.oh else (r0 + num_rows) * h.block_rows)
+    cdef int64_t wide = (h.y_width if c0 + columns == w.ow else (c0 + columns) * h.block_columns)
+    cdef int64_t n, r, c
+    high -= r0 * h.block_rows
+    wide -= c0 * h.block_columns
+    for n in range(images):
+        for r in range(high):
+            if nbytes == pixel:
+                memset(y + r * h.y_width * pixel, 0, wide * pixel)
+                continue
+            for c in range(wide):
+                memset(y + (r * h.y_width + c) * pixel, 0, nbytes)
+        y += h.image_size * size
 
 
 cdef void place_taps(int32_t *cols, int64_t kh, int64_t kw, int64_t length, int64_t row_step,
@@ -350,11 +382,12 @@ def lower_data_gradient(node):
     if convolution_plan.by_product(node.attrs, k.shape, pixels):
         return gemm.lower_product(node, pixels, channels, filters, False, True)
     windows = list(convolution_plan.phases(node.attrs, x.shape, k.shape))
+    windows, cleared = convolution_plan.alone(windows, node.attrs["strides"], x.shape[1:3])
     # channels and filters change places
     steps = (kw * channels * filters, channels * filters, 1, filters, filters // groups)
     ints, workspace, flops = convolution_plan.correlation(
         g.shape, groups, filters // groups, channels, windows, steps,
-        x.shape[1] * x.shape[2] * x.shape[3], x.itemsize, lanes(x.itemsize))
+        x.shape[1] * x.shape[2] * x.shape[3], x.itemsize, lanes(x.itemsize), cleared=cleared)
     return KernelCall(f"{node.op.name}_{x.dtype}", <size_t>&correlate, ints, workspace=workspace,
                       flops=flops)
 

@@ -34,12 +34,11 @@ POINT_PIXELS = 1024
 POINT_WEIGHTS = 1 << 18
 POINT_SIDE = 256
 # Data gradients of images with few channels: at most so many, taps times channels that a
-# scratchpad holds for a piece of a row, rows of a band, and filters.
+# scratchpad holds for a piece of a row, pixels of a piece, and rows of a band.
 NARROW_CHANNELS = 4
-NARROW_COLUMNS = 192
+NARROW_ROWS = 192
 NARROW_PIECE = 96
-NARROW_BAND = 64
-NARROW_FILTERS = 2048
+NARROW_BAND = 32
 
 
 def blocks_in_use() -> ConvolutionBlocks:
@@ -151,6 +150,19 @@ def phases(attrs: dict[str, Any], x: tuple[int, ...], k: tuple[int, ...]) -> Ite
             )
 
 
+def alone(
+    windows: list[Window], strides: tuple[int, int], image: tuple[int, int]
+) -> tuple[list[Window], tuple[int, int, int, int]]:
+    """Leave out windows without taps if one alone has some: the image is zero around its results.
+
+    Returns the windows and what ``correlation`` calls ``cleared``.
+    """
+    full = [w for w in windows if w.taps]
+    if len(full) == 1 < len(windows) and all(full[0].out):
+        return full, (*strides, *image)
+    return windows, (0, 0, 0, 0)
+
+
 def _axis_phases(
     size: int, window: int, stride: int, padding: tuple[int, int], dilation: int
 ) -> Iterator[tuple[int, ...]]:
@@ -191,11 +203,13 @@ def correlation(
     lanes: int,
     bias: bool = False,
     relu: bool = False,
+    cleared: tuple[int, int, int, int] = (0, 0, 0, 0),
 ) -> tuple[tuple[int, ...], int, int]:
     """Return the numbers of a correlation, its workspace in bytes, and its operations.
 
     ``channels`` and ``filters`` are those of one group; ``kernel_steps`` are the elements
-    between the kernel's rows, columns, channels, filters and groups.
+    between the kernel's rows, columns, channels, filters and groups. ``cleared`` says that results
+    stand alone in blocks of zeros: rows and columns of a block, then those of the image.
     """
     n, height, width, _ = images
     narrow, itemsize = itemsize == 2, max(itemsize, 4)  # bfloat16 is float32 in tiles and panels
@@ -235,6 +249,7 @@ def correlation(
         int(bias),
         int(relu),
         int(narrow),
+        *cleared,
     ]
     return tuple(head + fields), packed * itemsize, 2 * macs
 
@@ -279,6 +294,8 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     fitting, line = pixels // (count * image), LINE // size
     if fitting >= 2 * line:  # from two lines on, pixels may be kept a line apart
         fitting = max(fitting - line, 2 * line - 1)
+    if point:  # sums of a tile with few taps are loaded and stored often: they are kept
+        fitting = max(1, min(fitting, blocks.sum_bytes // (math.ceil(fcut / lanes) * lanes * size)))
     cut = even(channels, min(most_rows // (kh * kw), fitting))
     tiles = math.ceil(n / count) * math.ceil(oh / rows) * math.ceil(ow / columns)
     cuts = groups * math.ceil(channels / cut) * math.ceil(filters / fcut)
@@ -320,25 +337,29 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int]:
     return ints, workspace, 2 * macs
 
 
-def narrow(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int] | None:
-    """Return the numbers of a data gradient of few channels, its workspace and operations.
+def narrow(node: Node, lanes: int) -> tuple[tuple[int, ...], int] | None:
+    """Return the numbers of a data gradient of few channels, and its operations.
 
-    None if its channels are not few, or its products would fill no panel or too many.
+    None if its channels are not few, or scratchpad could not hold what it needs.
     """
     a, g, x = node.attrs, node.inputs[0].spec, node.outputs[0].spec
     kh, kw, channels, filters = node.inputs[1].shape
-    columns = kh * kw * channels
     if a["groups"] > 1 or not 1 <= channels <= NARROW_CHANNELS:
         return None
     if x.dtype == "bfloat16":  # the sums in the image would have to be float32
         return None
-    if not lanes // 2 < columns <= NARROW_COLUMNS or filters > NARROW_FILTERS:
-        return None
     (n, oh, ow, _), (_, height, width, _) = g.shape, x.shape
-    macs = n * oh * ow * columns * filters
+    (sh, sw), (dh, dw) = a["strides"], a["dilations"]
+    size, rows, span = x.itemsize, kh * kw * channels, (kh - 1) * dh + 1
+    piece = math.ceil(even(ow, NARROW_PIECE) / lanes) * lanes
+    room = blocks_in_use().tile_bytes  # three eighths of the scratchpad: see machine.planner
+    ring = span * channels * sw * (ow + (kw - 1) * dw // sw) * size
+    if rows > NARROW_ROWS or max(rows * piece, 2 * filters * lanes) * size > room or ring > room:
+        return None
+    macs = n * oh * ow * rows * filters
     ints = (
         max(1, 2 * macs // CORE_FLOPS),
-        x.itemsize,
+        size,
         lanes,
         n,
         height,
@@ -349,12 +370,14 @@ def narrow(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int] | None:
         ow,
         kh,
         kw,
-        *a["strides"],
-        *a["dilations"],
+        sh,
+        sw,
+        dh,
+        dw,
         a["padding"][0][0],
         a["padding"][1][0],
-        # a band computes again the rows of g that it shares with the next
-        max(NARROW_BAND, 8 * ((kh - 1) * a["dilations"][0] + 1)),
-        max(1, even(ow, NARROW_PIECE)),
+        # a band packs again the rows of g that it shares with the next
+        max(NARROW_BAND, 8 * span),
+        piece,
     )
-    return ints, math.ceil(columns / lanes) * lanes * filters * x.itemsize, 2 * macs
+    return ints, 2 * macs

@@ -35,8 +35,8 @@ cdef extern from "tile/convolution.h" nogil:
         void (*product_f64)(const uff_gathered_product *) noexcept nogil
         void (*pack_f32)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
         void (*pack_f64)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
-        void (*add_f32)(int64_t, int64_t, const void *, int64_t, void *, int64_t) noexcept nogil
-        void (*add_f64)(int64_t, int64_t, const void *, int64_t, void *, int64_t) noexcept nogil
+        void (*add_f32)(int64_t, int64_t, const void *, int64_t, void *, const int64_t *) noexcept nogil
+        void (*add_f64)(int64_t, int64_t, const void *, int64_t, void *, const int64_t *) noexcept nogil
         void (*gather_f32)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
         void (*gather_f64)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
         void (*pack_bf16)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
@@ -103,16 +103,19 @@ cdef inline void expect_pixels(uff_ahead *ahead, const char *x, int64_t size, in
     """Ask for what ``copy_block`` of the same block will read, if its runs are of one kind."""
     cdef int64_t row = max(b.row0, <int64_t>0), end = min(b.row0 + b.high * b.row_step, height)
     cdef int64_t column = max(b.column0, <int64_t>0)
+    # pixels that are left out are not asked for, where the others are evenly apart
+    cdef int64_t each = b.column_step if width % b.column_step == 0 else 1
     cdef int64_t wide = min(b.column0 + b.wide * b.column_step, width) - column
     ahead.runs = 0
     if end <= row or wide <= 0 or b.images == 0:
         return
     x += ((b.n0 * height + row) * width + column) * channels * size
     if b.images > 1:  # all of them whole but for what no window meets
-        expect(ahead, x, ((b.images - 1) * height + end - row) * width, length * size,
-               channels * size, pieces)
+        expect(ahead, x, ((b.images - 1) * height + end - row) * width // each, length * size,
+               each * channels * size, pieces)
     elif wide == width:
-        expect(ahead, x, (end - row) * width, length * size, channels * size, pieces)
+        expect(ahead, x, (end - row) * width // each, length * size, each * channels * size,
+               pieces)
     elif length == channels:
         expect(ahead, x, end - row, wide * channels * size, width * channels * size, pieces)
 

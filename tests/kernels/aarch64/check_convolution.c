@@ -19,24 +19,27 @@ static void fill(int dtype, void *x, int64_t n)
         check_put(dtype, x, i, check_whole(-8, 8));
 }
 
-/* `form`: 1 accumulate, 2 bias, 4 relu; accumulation and bias never meet. */
+/* `form`: 1 accumulate, 2 bias, 4 relu; accumulation and bias never meet. C is in panels if m is
+ * odd. */
 static void check_product(int dtype, int64_t m, int64_t n, int64_t depth, int form)
 {
     const int size = check_sizes[dtype], lanes = lanes_of(dtype);
-    const int64_t panels = (n + lanes - 1) / lanes, image = 400, ldc = n + 3;
+    const int64_t panels = (n + lanes - 1) / lanes, image = 400;
+    const int64_t ldc = m % 2 ? lanes : n + 3, c_panel = m % 2 ? m * lanes : lanes;
+    const int64_t c_room = (m % 2 ? panels * m * lanes : m * ldc) + 1;
     char what[96];
     snprintf(what, sizeof what, "product of %s, %lld x %lld x %lld, form %d", check_names[dtype],
              (long long)m, (long long)n, (long long)depth, form);
     void *a = check_room(image * size, size), *b = check_room(depth * panels * lanes * size, size);
-    void *c = check_room((m * ldc + 1) * size, 3 * size), *before = check_room((m * ldc + 1) * size, 0);
+    void *c = check_room(c_room * size, 3 * size), *before = check_room(c_room * size, 0);
     void *bias = check_room(n * size, size);
     int64_t rows[40], places[40];
     int32_t cols[40];
     fill(dtype, a, image), fill(dtype, b, depth * panels * lanes);
-    fill(dtype, c, m * ldc + 1), fill(dtype, bias, n);
+    fill(dtype, c, c_room), fill(dtype, bias, n);
     if (m * n * depth > 50) /* relu keeps a NaN */
         check_put(dtype, a, check_whole(0, image - 1), NAN);
-    memcpy(before, c, (m * ldc + 1) * size);
+    memcpy(before, c, c_room * size);
     for (int64_t i = 0; i < m; i++) {
         rows[i] = check_whole(0, 199);
         places[i] = (m - 1 - i) * ldc; /* in any order */
@@ -45,13 +48,13 @@ static void check_product(int dtype, int64_t m, int64_t n, int64_t depth, int fo
         cols[q] = (int32_t)check_whole(0, 200);
     uff_gathered_product p = {
         .m = m, .n = n, .k = depth, .a = a, .rows = rows, .cols = cols, .b = b, .b_step = lanes,
-        .b_panel = depth * lanes, .c = c, .c_panel = lanes, .places = places, .bias = form & 2 ? bias : NULL,
+        .b_panel = depth * lanes, .c = c, .c_panel = c_panel, .places = places, .bias = form & 2 ? bias : NULL,
         .accumulate = form & 1, .relu = form >> 2,
     };
     (dtype == UFF_F32_T ? k->product_f32 : k->product_f64)(&p);
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < ldc; j++) {
-            const int64_t at = places[i] + j;
+        for (int64_t j = 0; j < (m % 2 ? panels * lanes : ldc); j++) {
+            const int64_t at = places[i] + (m % 2 ? j / lanes * c_panel + j % lanes : j);
             number want = check_get(dtype, before, at);
             if (j < n) {
                 want = form & 1 ? want : form & 2 ? check_get(dtype, bias, j) : 0;
@@ -60,7 +63,7 @@ static void check_product(int dtype, int64_t m, int64_t n, int64_t depth, int fo
                             check_get(dtype, b, (j / lanes * depth + q) * lanes + j % lanes);
                 want = form & 4 && want < 0 ? 0 : want;
             }
-            check_close(what, i * ldc + j, check_get(dtype, c, at), want, 0);
+            check_close(what, at, check_get(dtype, c, at), want, 0);
         }
     check_leave(what, a), check_leave(what, b), check_leave(what, c);
     check_leave(what, before), check_leave(what, bias);
@@ -81,6 +84,27 @@ static void check_pack(int dtype, int64_t depth, int64_t n, int turned)
             check_close("pack", q * lanes + j, check_get(to, dst, q * lanes + j),
                         j < n ? check_get(dtype, src, q * k_step + j * n_step) : 0, 0);
     check_leave("pack", src), check_leave("pack", dst);
+}
+
+static void check_add(int dtype, int64_t m, int64_t n)
+{
+    const int size = check_sizes[dtype];
+    const int64_t step = n + 2, room = n + 8;
+    int64_t places[8];
+    void *src = check_room(m * step * size, size), *dst = check_room(room * size, 3 * size);
+    void *want = check_room(room * size, 0);
+    fill(dtype, src, m * step), fill(dtype, dst, room);
+    memcpy(want, dst, room * size);
+    for (int64_t i = 0; i < m; i++) {
+        places[i] = check_whole(0, 8); /* rows overlap */
+        for (int64_t j = 0; j < n; j++)
+            check_put(dtype, want, places[i] + j,
+                      check_get(dtype, want, places[i] + j) + check_get(dtype, src, i * step + j));
+    }
+    (dtype == UFF_F32_T ? k->add_f32 : k->add_f64)(m, n, src, step, dst, places);
+    for (int64_t j = 0; j < room; j++)
+        check_close("add", j, check_get(dtype, dst, j), check_get(dtype, want, j), 0);
+    check_leave("add", src), check_leave("add", dst), check_leave("add", want);
 }
 
 static void check_gather(int dtype, int64_t depth, int64_t n)
@@ -144,6 +168,7 @@ int main(void)
                     check_pack(dtype, depth, n, 1);
                 }
                 check_gather(dtype, depth, n);
+                check_add(dtype, depth > 8 ? 8 : depth, n);
             }
     }
     const int64_t lanes = k->lanes_f32;

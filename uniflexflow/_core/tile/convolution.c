@@ -1,6 +1,7 @@
 #include "convolution.h"
 
 #include "bfloat16.h"
+#include "turn.h"
 #include "vector.h"
 
 /* Rows of the register block: with two vectors a row, the sums, one row of B and a
@@ -65,6 +66,8 @@ static inline void look_ahead(uff_ahead *ahead)
 #define WIDE(x) (x)
 #define LANES UFF_F32
 #define COPY(to, from) memcpy(to, from, 2 * LANES * sizeof(E))
+#define SQUARE 4
+#define TURN turn_square_f32
 #define NAME(f) f##_f32
 #include "convolution_pack.h"
 
@@ -73,6 +76,8 @@ static inline void look_ahead(uff_ahead *ahead)
 #define WIDE(x) (x)
 #define LANES UFF_F64
 #define COPY(to, from) memcpy(to, from, 2 * LANES * sizeof(E))
+#define SQUARE 2
+#define TURN turn_square_f64
 #define NAME(f) f##_f64
 #include "convolution_pack.h"
 
@@ -87,6 +92,8 @@ static inline void expand_row(float *to, const uff_bf16 *from)
 #define WIDE(x) uff_expand(x)
 #define LANES UFF_F32
 #define COPY expand_row
+#define SQUARE 4
+#define TURN turn_square_bf16
 #define NAME(f) f##_bf16
 #include "convolution_pack.h"
 

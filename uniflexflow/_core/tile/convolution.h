@@ -47,11 +47,11 @@ struct uff_convolution_kernels {
     /* dst[q][lane j] = src[q * k_step + j * n_step], j < n <= lanes; other lanes are 0 */
     void (*pack_f32)(int64_t k, int64_t n, const void *src, int64_t k_step, int64_t n_step, void *dst);
     void (*pack_f64)(int64_t k, int64_t n, const void *src, int64_t k_step, int64_t n_step, void *dst);
-    /* dst[p * dst_step + c] += src[p * src_step + c], p < count, c < channels */
-    void (*add_f32)(int64_t count, int64_t channels, const void *src, int64_t src_step, void *dst,
-                    int64_t dst_step);
-    void (*add_f64)(int64_t count, int64_t channels, const void *src, int64_t src_step, void *dst,
-                    int64_t dst_step);
+    /* dst[places[i] + j] += src[i * src_step + j], j < n, one i < m after the other */
+    void (*add_f32)(int64_t m, int64_t n, const void *src, int64_t src_step, void *dst,
+                    const int64_t *places);
+    void (*add_f64)(int64_t m, int64_t n, const void *src, int64_t src_step, void *dst,
+                    const int64_t *places);
     /* dst[panel of j][q][lane of j] = src[places[q] + j]; lanes from n on are 0 */
     void (*gather_f32)(int64_t k, int64_t n, const void *src, const int64_t *places, void *dst);
     void (*gather_f64)(int64_t k, int64_t n, const void *src, const int64_t *places, void *dst);

@@ -1,6 +1,6 @@
 /* Packing of one element type, part of convolution.c, which defines S (element in memory), E
  * (element of panels), WIDE(x) (an E of an S), LANES (of E), COPY(to, from) (a full row of a
- * panel) and NAME. */
+ * panel), SQUARE, TURN (of turn.h: a square of so many elements a side) and NAME. */
 
 static void NAME(pack)(int64_t k, int64_t n, const void *source, int64_t k_step, int64_t n_step,
                        void *panel)
@@ -18,6 +18,15 @@ static void NAME(pack)(int64_t k, int64_t n, const void *source, int64_t k_step,
     /* blocks of q, so that lines of either side are used up while they are in cache */
     for (int64_t q0 = 0; q0 < k; q0 += 16) {
         int64_t q1 = q0 + 16 < k ? q0 + 16 : k;
+        if (k_step == 1 && n >= SQUARE && k >= SQUARE) {
+            for (int64_t j0 = 0; j0 < n; j0 += SQUARE) /* the last ones overlap those before */
+                for (int64_t q = q0; q < q1; q += SQUARE) {
+                    int64_t j = j0 + SQUARE <= n ? j0 : n - SQUARE;
+                    int64_t at = q + SQUARE <= k ? q : k - SQUARE;
+                    TURN(src + at + j * n_step, n_step, dst + at * width + j, width);
+                }
+            continue;
+        }
         for (int64_t j = 0; j < n; j++)
             for (int64_t q = q0; q < q1; q++)
                 dst[q * width + j] = WIDE(src[q * k_step + j * n_step]);
@@ -48,4 +57,6 @@ static void NAME(gather)(int64_t k, int64_t n, const void *source, const int64_t
 #undef WIDE
 #undef LANES
 #undef COPY
+#undef SQUARE
+#undef TURN
 #undef NAME

@@ -114,26 +114,16 @@ static void NAME(product)(const uff_gathered_product *p)
     }
 }
 
-/* `channels` is a constant where this is expanded. */
-static inline __attribute__((always_inline)) void NAME(add_pixels)(
-    int64_t count, const int64_t channels, const T *src, int64_t src_step, T *dst, int64_t dst_step)
+static void NAME(add)(int64_t m, int64_t n, const void *source, int64_t src_step, void *result,
+                      const int64_t *places)
 {
-    for (int64_t p = 0; p < count; p++, src += src_step, dst += dst_step)
-        for (int64_t c = 0; c < channels; c++)
-            dst[c] += src[c];
-}
-
-static void NAME(add)(int64_t count, int64_t channels, const void *src, int64_t src_step, void *dst,
-                      int64_t dst_step)
-{
-    switch (channels) {
-    case 1:
-        NAME(add_pixels)(count, 1, src, src_step, dst, dst_step);
-        break;
-    case 3:
-        NAME(add_pixels)(count, 3, src, src_step, dst, dst_step);
-        break;
-    default:
-        NAME(add_pixels)(count, channels, src, src_step, dst, dst_step);
+    const T *src = source;
+    for (int64_t i = 0; i < m; i++, src += src_step) {
+        T *dst = (T *)result + places[i];
+        int64_t j = 0;
+        for (; j + LANES <= n; j += LANES)
+            STORE(dst + j, LOAD(dst + j) + LOAD(src + j));
+        for (; j < n; j++)
+            dst[j] += src[j];
     }
 }
