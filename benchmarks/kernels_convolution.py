@@ -40,6 +40,35 @@ CONVOLUTIONS = [  # name, batch, size, channels, filters, window, stride, paddin
     ("vgg16 64", 2, 224, 64, 64, 3, 1, "same"),
     ("vgg16 512", 8, 14, 512, 512, 3, 1, "same"),
 ]
+# Every other kind of layer in ResNet-50 and VGG-16, and the rest of ResNet-20: ``--all``.
+OTHERS = [
+    ("resnet20 3-16", 128, 32, 3, 16, 3, 1, "same"),
+    ("resnet20 1x1 16-32 /2", 128, 32, 16, 32, 1, 2, "same"),
+    ("resnet20 32-64 /2", 128, 16, 32, 64, 3, 2, "same"),
+    ("resnet20 1x1 32-64 /2", 128, 16, 32, 64, 1, 2, "same"),
+    ("resnet20 64", 128, 8, 64, 64, 3, 1, "same"),
+    ("resnet50 1x1 64-64", 8, 56, 64, 64, 1, 1, "valid"),
+    ("resnet50 1x1 256-64", 8, 56, 256, 64, 1, 1, "valid"),
+    ("resnet50 1x1 256-128", 8, 56, 256, 128, 1, 1, "valid"),
+    ("resnet50 3x3 128", 8, 28, 128, 128, 3, 1, "same"),
+    ("resnet50 1x1 512-128", 8, 28, 512, 128, 1, 1, "valid"),
+    ("resnet50 1x1 128-512", 8, 28, 128, 512, 1, 1, "valid"),
+    ("resnet50 1x1 512-256", 8, 28, 512, 256, 1, 1, "valid"),
+    ("resnet50 1x1 512-1024 /2", 8, 28, 512, 1024, 1, 2, "valid"),
+    ("resnet50 3x3 256 /2", 8, 28, 256, 256, 3, 2, "same"),
+    ("resnet50 1x1 1024-256", 8, 14, 1024, 256, 1, 1, "valid"),
+    ("resnet50 1x1 256-1024", 8, 14, 256, 1024, 1, 1, "valid"),
+    ("resnet50 1x1 1024-512", 8, 14, 1024, 512, 1, 1, "valid"),
+    ("resnet50 1x1 1024-2048 /2", 8, 14, 1024, 2048, 1, 2, "valid"),
+    ("resnet50 3x3 512 /2", 8, 14, 512, 512, 3, 2, "same"),
+    ("resnet50 1x1 512-2048", 8, 7, 512, 2048, 1, 1, "valid"),
+    ("vgg16 64-128", 2, 112, 64, 128, 3, 1, "same"),
+    ("vgg16 128", 2, 112, 128, 128, 3, 1, "same"),
+    ("vgg16 128-256", 2, 56, 128, 256, 3, 1, "same"),
+    ("vgg16 256", 2, 56, 256, 256, 3, 1, "same"),
+    ("vgg16 256-512", 2, 28, 256, 512, 3, 1, "same"),
+    ("vgg16 512 on 28", 2, 28, 512, 512, 3, 1, "same"),
+]
 POOLS = [  # name, batch, size, channels, window, stride, padding
     ("convnet 1", 128, 26, 32, 2, 2, "valid"),
     ("convnet 2", 128, 11, 64, 2, 2, "valid"),
@@ -74,8 +103,8 @@ def convolutions(
     dtype: str, threads: int, chosen: Collection[str] | None = None
 ) -> Iterator[tuple[str, list[tuple[float, float]]]]:
     """Yield each convolution's name, and (share of the peak, seconds) of its three kernels."""
-    for name, n, size, c, f, k, stride, padding in CONVOLUTIONS:
-        if chosen is not None and name not in chosen:
+    for name, n, size, c, f, k, stride, padding in CONVOLUTIONS + OTHERS:
+        if name not in (chosen if chosen is not None else {row[0] for row in CONVOLUTIONS}):
             continue
         widths = resolve_padding("benchmark", padding, (size, size), (k, k), (stride, stride))
         attrs = dict(strides=(stride, stride), padding=widths, dilations=(1, 1), groups=1)
@@ -119,15 +148,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--dtype", default="float32", choices=["float32", "float64"])
+    parser.add_argument("--all", action="store_true", help="every kind of layer")
+    parser.add_argument("--layers", nargs="*", help="only those whose names contain one of these")
     args = parser.parse_args()
+    names = [row[0] for row in (CONVOLUTIONS + OTHERS if args.all or args.layers else CONVOLUTIONS)]
+    if args.layers:
+        names = [name for name in names if any(part in name for part in args.layers)]
     for threads in args.threads:
         print(f"{host().name}, {dispatch.selected()}, {args.dtype}, {threads} threads")
         peak = dispatch.measure_peak(args.dtype)
         print(f"peak of a core: {peak / 1e9:.1f} GFLOP/s; below: % of {threads} times that")
         print(f"{'':26}" + "".join(f"{t:>21}" for t in ("forward", "data", "weight")))
-        for name, found in convolutions(args.dtype, threads):
+        for name, found in convolutions(args.dtype, threads, names):
             row = "".join(f"{100 * share:8.1f}%{taken * 1e3:9.2f} ms" for share, taken in found)
             print(f"{name:<26}{row}", flush=True)
+        if args.layers:
+            continue
         titles = ("max", "its gradient", "mean", "its gradient")
         print(f"{'':26}" + "".join(f"{t:>17}" for t in titles))
         pools(args.dtype, threads)

@@ -6,7 +6,8 @@ then it is read in place. All taps are then constant distances from a pixel, and
 is one product of gathered operands (``tile/convolution.h``) for each panel of filters.
 
 Images in bfloat16 are always copied, and expanded to float32 on the way, as weights are when
-they are packed. A tile of results is summed in scratchpad then, and rounded when it is whole.
+they are packed. A tile of results is summed in scratchpad then, and rounded when it is whole:
+``take_sums`` and ``round_sums``.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -58,6 +59,18 @@ cdef struct Job:
     char *packed
     int num_cores
     size_t scratch_bytes
+
+
+# One tile: some results of one window and group, of panels from the first on.
+cdef struct Tile:
+    int64_t group, first_panel, n0, r0, c0, images, rows, columns
+
+
+# Where the sums of a tile are made, if they are rounded when it is whole.
+cdef struct Sums:
+    char *at           # NULL: they are made in place
+    int64_t *places    # of a pixel's sums
+    const char *bias   # of all groups, in the dtype of the sums, or NULL
 
 
 # How one window's results are cut into tiles.
@@ -138,7 +151,7 @@ cdef Cut cut_window(const Job *job, const Window *w) noexcept nogil:
     cdef int64_t room, across, most = MAX_PIXELS
     if h.narrow:
         most = NARROW_PIXELS
-        used += SUM_BYTES + (MAX_PIXELS + h.filters + h.lanes) * 8
+        used += SUM_BYTES + (MAX_PIXELS + h.groups * h.filters) * 8
     if h.block_rows:
         most = min(most, max(CLEARED_BYTES // max(
             h.block_rows * h.block_columns * h.filters * h.size, <int64_t>1), <int64_t>64))
@@ -188,6 +201,51 @@ cdef inline void count_tiles(Cut *cut, const Head *h, const Window *w) noexcept 
                  * cut.across_panels)
 
 
+cdef Tile take_tile(const Head *h, const Window *w, const Cut *cut, int64_t t) noexcept nogil:
+    cdef Tile of_y
+    of_y.first_panel = t % cut.across_panels * cut.panels
+    t //= cut.across_panels
+    of_y.c0 = t % cut.across_columns * cut.columns
+    t //= cut.across_columns
+    of_y.r0 = t % cut.across_rows * cut.rows
+    t //= cut.across_rows
+    of_y.n0 = t % cut.across_images * cut.images
+    of_y.group = t // cut.across_images
+    of_y.images = min(cut.images, h.n - of_y.n0)
+    of_y.rows = min(cut.rows, w.oh - of_y.r0)
+    of_y.columns = min(cut.columns, w.ow - of_y.c0)
+    return of_y
+
+
+cdef Sums take_sums(uff_slave *self, const Job *job, int64_t pitch) noexcept nogil:
+    """Room for the sums of a tile in bfloat16, and the bias expanded; float32 needs neither."""
+    cdef const Head *h = job.head
+    cdef int64_t i, filters = h.groups * h.filters
+    cdef Sums sums
+    cdef char *bias
+    sums.at, sums.places, sums.bias = NULL, NULL, job.bias
+    if not h.narrow:
+        return sums
+    sums.at = <char *>uff_take(self, SUM_BYTES)
+    sums.places = <int64_t *>uff_take(self, NARROW_PIXELS * sizeof(int64_t))
+    for i in range(NARROW_PIXELS):
+        sums.places[i] = i * pitch
+    if job.bias != NULL:
+        bias = <char *>uff_take(self, filters * sizeof(float))
+        uff_convolution(kernels).expand(filters, job.bias, bias)
+        sums.bias = bias
+    return sums
+
+
+cdef void round_sums(const Sums *sums, const uff_gathered_product *p, const int64_t *places,
+                     char *y) noexcept nogil:
+    """Round a tile that is whole to where its results belong."""
+    cdef int64_t i
+    for i in range(p.m):
+        uff_convolution(kernels).narrow(
+            p.n, sums.at + sums.places[i] * <int64_t>sizeof(float), y + places[i] * 2)
+
+
 cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept nogil:
     cdef const Head *h = job.head
     cdef const uff_convolution_kernels *tile = uff_convolution(kernels)
@@ -200,93 +258,69 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
     cdef int64_t span_h = (w.kh - 1) * w.dh + 1 if w.kh else 1
     cdef int64_t span_w = (w.kw - 1) * w.dw + 1 if w.kw else 1
     cdef int64_t pitch = h.groups * h.channels  # elements of one pixel
-    cdef int64_t t, rest, group, first_panel, n0, r0, c0, images, num_rows, columns
-    cdef int64_t chunk0, length, high, wide, was_images = -1, was_rows = -1, was_columns = -1
-    cdef int64_t was_length = -1, was_wide = -1, step, f0
+    cdef int64_t t, chunk0, length, high, wide, step, f0
+    cdef int64_t was_images = -1, was_rows = -1, was_columns = -1, was_length = -1, was_wide = -1
     cdef char *buffer = NULL
-    cdef int64_t x_size = 2 if h.narrow else h.size, i
-    cdef int64_t sum_pitch = cut.panels * h.lanes
-    cdef int64_t *sum_places = NULL
-    cdef char *sums = NULL
+    cdef int64_t x_size = 2 if h.narrow else h.size
     cdef char *y
-    cdef char *bias = NULL
+    cdef Sums sums = take_sums(self, job, cut.panels * h.lanes)
+    cdef Tile of_y
     cdef Block block
     cdef uff_gathered_product p
     block.row_step = w.sh // cut.sh
     block.column_step = w.sw // cut.sw
-    if h.narrow:
-        sums = <char *>uff_take(self, SUM_BYTES)
-        bias = <char *>uff_take(self, sum_pitch * sizeof(float))
-        sum_places = <int64_t *>uff_take(self, NARROW_PIXELS * sizeof(int64_t))
-        for i in range(NARROW_PIXELS):
-            sum_places[i] = i * sum_pitch
     if not cut.in_place and taps:
         buffer = <char *>uff_take(
             self, cut.pitch * h.size * cut.images * ((cut.rows - 1) * cut.sh + span_h)
             * ((cut.columns - 1) * cut.sw + span_w))
     p.rows = rows
     p.cols = cols
-    p.places = sum_places if h.narrow else places
+    p.places = sums.places if sums.at else places
     p.b_step = p.c_panel = h.lanes
     p.ahead[0].runs = p.ahead[1].runs = 0
     t = uff_first_piece(self, cut.total)
     while t >= 0:
-        first_panel = t % cut.across_panels * cut.panels
-        rest = t // cut.across_panels
-        c0 = rest % cut.across_columns * cut.columns
-        rest //= cut.across_columns
-        r0 = rest % cut.across_rows * cut.rows
-        rest //= cut.across_rows
-        n0 = rest % cut.across_images * cut.images
-        group = rest // cut.across_images
-        images = min(cut.images, h.n - n0)
-        num_rows = min(cut.rows, w.oh - r0)
-        columns = min(cut.columns, w.ow - c0)
-        f0 = first_panel * h.lanes
-        p.m = images * num_rows * columns
-        p.n = min(cut.panels * h.lanes, h.filters - f0)
-        y = job.y + x_size * (n0 * h.image_size + w.place + r0 * w.y_row + c0 * w.y_column
-                              + group * h.filters + f0)
-        p.c = sums if h.narrow else y
+        of_y = take_tile(h, w, &cut, t)
+        f0 = of_y.group * h.filters + of_y.first_panel * h.lanes
+        p.m = of_y.images * of_y.rows * of_y.columns
+        p.n = min(cut.panels * h.lanes, h.filters - of_y.first_panel * h.lanes)
+        y = job.y + x_size * (of_y.n0 * h.image_size + w.place + of_y.r0 * w.y_row
+                              + of_y.c0 * w.y_column + f0)
+        p.c = sums.at if sums.at else y
         if h.block_rows:
-            clear_blocks(h, w, y - w.place * x_size, r0, num_rows, c0, columns, images,
-                         p.n * x_size)
+            clear_blocks(h, w, &of_y, y - w.place * x_size, p.n * x_size)
         chunk0 = 0
         while True:
             length = min(w.chunk, h.channels - chunk0) if taps else 0
             if cut.in_place or not taps:
                 p.a = job.x + h.size * (
-                    ((n0 * h.height + r0 * w.sh - w.top) * h.width + c0 * w.sw - w.left) * pitch
-                    + group * h.channels + chunk0)
+                    ((of_y.n0 * h.height + of_y.r0 * w.sh - w.top) * h.width
+                     + of_y.c0 * w.sw - w.left) * pitch + of_y.group * h.channels + chunk0)
                 high, wide, step = h.height, h.width, pitch
             else:
-                block.n0, block.images = n0, images
-                block.row0, block.column0 = r0 * w.sh - w.top, c0 * w.sw - w.left
-                block.high = high = (num_rows - 1) * cut.sh + span_h
-                block.wide = wide = (columns - 1) * cut.sw + span_w
+                block.n0, block.images = of_y.n0, of_y.images
+                block.row0, block.column0 = of_y.r0 * w.sh - w.top, of_y.c0 * w.sw - w.left
+                block.high = high = (of_y.rows - 1) * cut.sh + span_h
+                block.wide = wide = (of_y.columns - 1) * cut.sw + span_w
                 step = padded(length, h.size, WIDE_PIXEL)
-                copy_block(job.x + x_size * (group * h.channels + chunk0), h.size, h.narrow,
+                copy_block(job.x + x_size * (of_y.group * h.channels + chunk0), h.size, h.narrow,
                            h.height, h.width, pitch, &block, length, step, buffer)
                 p.a = buffer
-            if (images != was_images or num_rows != was_rows or columns != was_columns
+            if (of_y.images != was_images or of_y.rows != was_rows or of_y.columns != was_columns
                     or length != was_length or wide != was_wide):
-                place_pixels(rows, places, images, num_rows, columns, high * wide * step,
+                was_images, was_rows, was_columns = of_y.images, of_y.rows, of_y.columns
+                place_pixels(rows, places, was_images, was_rows, was_columns, high * wide * step,
                              cut.sh * wide * step, cut.sw * step, h.image_size, w.y_row,
                              w.y_column)
                 place_taps(cols, w.kh, w.kw, length, w.dh * wide * step, w.dw * step)
-                was_images, was_rows, was_columns = images, num_rows, columns
                 was_length, was_wide = length, wide
             p.k = taps * length
             p.b_panel = p.k * h.lanes
             p.b = job.packed + h.size * (
-                w.packed + (group * h.channels + chunk0) * taps * panels * h.lanes
-                + first_panel * p.b_panel)
+                w.packed + (of_y.group * h.channels + chunk0) * taps * panels * h.lanes
+                + of_y.first_panel * p.b_panel)
             p.accumulate = chunk0 > 0
-            p.bias = (job.bias + x_size * (group * h.filters + f0)
-                      if job.bias != NULL and chunk0 == 0 else NULL)
-            if h.narrow and p.bias != NULL:
-                tile.expand(p.n, p.bias, bias)
-                p.bias = bias
+            p.bias = sums.bias + h.size * f0 if sums.bias != NULL and chunk0 == 0 else NULL
             chunk0 += w.chunk
             p.relu = h.relu and (chunk0 >= h.channels or not taps)
             if h.size == 4:
@@ -295,28 +329,27 @@ cdef void run_window(uff_slave *self, const Job *job, const Window *w) noexcept 
                 tile.product_f64(&p)
             if chunk0 >= h.channels or not taps:
                 break
-        if h.narrow:
-            for i in range(p.m):
-                tile.narrow(p.n, sums + sum_places[i] * <int64_t>sizeof(float),
-                            y + places[i] * x_size)
+        if sums.at:
+            round_sums(&sums, &p, places, y)
         t = uff_next_piece(self)
     self.scratch_used = start
 
 
-cdef void clear_blocks(const Head *h, const Window *w, char *y, int64_t r0, int64_t num_rows,
-                       int64_t c0, int64_t columns, int64_t images, int64_t nbytes) noexcept nogil:
+cdef void clear_blocks(const Head *h, const Window *w, const Tile *t, char *y,
+                       int64_t nbytes) noexcept nogil:
     """Write zeros over the blocks of the image in each of which one pixel is a result.
 
-    ``nbytes`` of a pixel are this tile's; the last blocks reach to the end of the image.
+    ``y`` is where the tile's first block begins, ``nbytes`` of a pixel are the tile's; the last
+    blocks reach to the end of the image.
     """
     cdef int64_t size = 2 if h.narrow else h.size
     cdef int64_t pixel = h.groups * h.filters * size
-    cdef int64_t high = (h.y_height if r0 + num_rows == w.oh else (r0 + num_rows) * h.block_rows)
-    cdef int64_t wide = (h.y_width if c0 + columns == w.ow else (c0 + columns) * h.block_columns)
-    cdef int64_t n, r, c
-    high -= r0 * h.block_rows
-    wide -= c0 * h.block_columns
-    for n in range(images):
+    cdef int64_t high, wide, _, r, c
+    high = h.y_height if t.r0 + t.rows == w.oh else (t.r0 + t.rows) * h.block_rows
+    wide = h.y_width if t.c0 + t.columns == w.ow else (t.c0 + t.columns) * h.block_columns
+    high -= t.r0 * h.block_rows
+    wide -= t.c0 * h.block_columns
+    for _ in range(t.images):
         for r in range(high):
             if nbytes == pixel:
                 memset(y + r * h.y_width * pixel, 0, wide * pixel)

@@ -56,9 +56,10 @@ static const NAME(blocks_fn) NAME(narrow)[] = {EACH_ROWS(NARROW_NAME)};
 #undef WIDE_NAME
 #undef NARROW_NAME
 
-/* `count` blocks of some rows of a panel that is not full: through a tile that is. */
+/* `count` blocks of `rows` rows of a panel that is not full: through a tile that is. */
 static void NAME(edges)(const uff_gathered_product *p, int64_t first, int64_t count, int rows,
-                        const T *b, T *c, const T *bias, int64_t width, uff_ahead *ahead)
+                        NAME(blocks_fn) block, const T *b, T *c, const T *bias, int64_t width,
+                        uff_ahead *ahead)
 {
     T tile[ROWS * 2 * LANES] = {0};
     int64_t to[ROWS];
@@ -68,9 +69,8 @@ static void NAME(edges)(const uff_gathered_product *p, int64_t first, int64_t co
         const int64_t *places = p->places + first;
         for (int i = 0; p->accumulate && i < rows; i++)
             memcpy(tile + to[i], c + places[i], (size_t)width * sizeof(T));
-        (width > LANES ? NAME(wide) : NAME(narrow))[rows - 1](1, p->a, p->rows + first, p->cols, p->k, b,
-                                                              p->b_step, tile, to, bias,
-                                                              p->accumulate, p->relu, ahead);
+        block(1, p->a, p->rows + first, p->cols, p->k, b, p->b_step, tile, to, bias, p->accumulate,
+              p->relu, ahead);
         for (int i = 0; i < rows; i++)
             memcpy(c + places[i], tile + to[i], (size_t)width * sizeof(T));
     }
@@ -81,8 +81,9 @@ static void NAME(edges)(const uff_gathered_product *p, int64_t first, int64_t co
 static void NAME(panel)(const uff_gathered_product *p, const T *b, T *c, const T *bias, int64_t width,
                         uff_ahead *ahead)
 {
-    T full_bias[2 * LANES] = {0};
+    const NAME(blocks_fn) *of_rows = width > LANES ? NAME(wide) : NAME(narrow);
     const int64_t blocks = (p->m + ROWS - 1) / ROWS;
+    T full_bias[2 * LANES] = {0};
     int64_t first = 0;
     if (bias && width < 2 * LANES) {
         memcpy(full_bias, bias, (size_t)width * sizeof(T));
@@ -94,11 +95,10 @@ static void NAME(panel)(const uff_gathered_product *p, const T *b, T *c, const T
         if (count == 0)
             continue;
         if (width == 2 * LANES || width == LANES)
-            (width > LANES ? NAME(wide) : NAME(narrow))[rows - 1](
-                count, p->a, p->rows + first, p->cols, p->k, b, p->b_step, c, p->places + first, bias,
-                p->accumulate, p->relu, ahead);
+            of_rows[rows - 1](count, p->a, p->rows + first, p->cols, p->k, b, p->b_step, c,
+                              p->places + first, bias, p->accumulate, p->relu, ahead);
         else
-            NAME(edges)(p, first, count, rows, b, c, bias, width, ahead);
+            NAME(edges)(p, first, count, rows, of_rows[rows - 1], b, c, bias, width, ahead);
         first += count * rows;
     }
 }
