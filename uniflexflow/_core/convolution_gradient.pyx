@@ -11,8 +11,8 @@ from libc.stdint cimport int32_t, int64_t, uint16_t
 from libc.string cimport memcpy, memset
 
 from uniflexflow._core.convolution_tile cimport (
-    Block, UFF_AHEAD, UFF_LINE, copy_block, expect_pixels, lanes, padded, place_pixels, uff_convolution,
-    uff_convolution_kernels, uff_gathered_product,
+    Block, UFF_AHEAD, UFF_LINE, copy_block, expect_pixels, lanes, padded, place_pixels,
+    uff_convolution, uff_convolution_kernels, uff_gathered_product,
 )
 from uniflexflow._core.core cimport (
     uff_arg, uff_first_piece, uff_instruction, uff_next_piece, uff_share, uff_slave,

@@ -35,8 +35,10 @@ cdef extern from "tile/convolution.h" nogil:
         void (*product_f64)(const uff_gathered_product *) noexcept nogil
         void (*pack_f32)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
         void (*pack_f64)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil
-        void (*add_f32)(int64_t, int64_t, const void *, int64_t, void *, const int64_t *) noexcept nogil
-        void (*add_f64)(int64_t, int64_t, const void *, int64_t, void *, const int64_t *) noexcept nogil
+        void (*add_f32)(
+            int64_t, int64_t, const void *, int64_t, void *, const int64_t *) noexcept nogil
+        void (*add_f64)(
+            int64_t, int64_t, const void *, int64_t, void *, const int64_t *) noexcept nogil
         void (*gather_f32)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
         void (*gather_f64)(int64_t, int64_t, const void *, const int64_t *, void *) noexcept nogil
         void (*pack_bf16)(int64_t, int64_t, const void *, int64_t, int64_t, void *) noexcept nogil

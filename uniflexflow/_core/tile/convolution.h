@@ -16,7 +16,8 @@ typedef struct {
     int64_t each;
 } uff_ahead;
 
-/* C[places[i]][panel of j][lane of j] = sum over q < k of  a[rows[i] + cols[q]] * b[panel of j][q][lane of j]
+/* C[places[i]][panel of j][lane of j] =
+ *     sum over q < k of  a[rows[i] + cols[q]] * b[panel of j][q][lane of j]
  * for i < m, j < n; offsets count elements.
  *
  * In a convolution i is a pixel, q a tap and channel, j a filter, `a` an image with its
