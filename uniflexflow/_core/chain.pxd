@@ -8,7 +8,8 @@ same for all tiles.
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from uniflexflow._core.core cimport uff_arg, uff_instruction, uff_share, uff_slave, uff_take
+from uniflexflow._core.core cimport (
+    uff_arg, uff_first_piece, uff_instruction, uff_next_piece, uff_slave, uff_take)
 
 
 cdef extern from "tile/tile_fn.h" nogil:
@@ -19,6 +20,10 @@ cdef extern from "tile/tile_fn.h" nogil:
 # Integers per step: kernel, destination register, three source registers.
 cdef enum:
     STEP_INTS = 5
+
+
+cdef enum:
+    MOST_TILES = 16  # neighbours that stay on one core
 
 
 cdef inline void run_steps(const int64_t *steps, int64_t count, void **registers,
@@ -166,21 +171,24 @@ cdef inline void bring_inputs(Frame *f, const Tile *t) noexcept nogil:
 
 cdef inline void share_tiles(uff_slave *self, const uff_instruction *ins, const int64_t *head,
                              make_tile_fn make, const int64_t *table) noexcept nogil:
-    """Run a chain on this slave core's share of its tiles."""
+    """Run a chain on this slave core's share of its tiles, by runs of neighbours."""
     cdef const int64_t *e
-    cdef int64_t lo, hi, number, k
+    cdef int64_t tiles = count_tiles(head), number, k
+    cdef int64_t run = min(<int64_t>MOST_TILES, max(<int64_t>1, tiles // (8 * self.count)))
+    cdef int64_t piece = uff_first_piece(self, (tiles + run - 1) // run)
     cdef Frame f
     cdef Tile t
-    uff_share(self, count_tiles(head), &lo, &hi)
-    if lo >= hi:
+    if piece < 0:
         return
     open_frame(&f, self, ins, head)
     f.make = make
     f.table = table
-    for number in range(lo, hi):
-        find_tile(head, number, &t)
-        bring_inputs(&f, &t)
-        for k in range(head[OUTPUTS]):
-            e = f.out_entries + k * f.out_ints
-            f.registers[e[0]] = at_tile(uff_arg(ins, <int>k), e + 1, head[OUTER], &t)
-        run_steps(f.main_steps, f.main_count, f.registers, t.rows * t.columns)
+    while piece >= 0:
+        for number in range(piece * run, min(tiles, (piece + 1) * run)):
+            find_tile(head, number, &t)
+            bring_inputs(&f, &t)
+            for k in range(head[OUTPUTS]):
+                e = f.out_entries + k * f.out_ints
+                f.registers[e[0]] = at_tile(uff_arg(ins, <int>k), e + 1, head[OUTER], &t)
+            run_steps(f.main_steps, f.main_count, f.registers, t.rows * t.columns)
+        piece = uff_next_piece(self)

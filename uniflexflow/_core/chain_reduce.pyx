@@ -4,8 +4,8 @@
 from libc.stdint cimport int64_t
 
 from uniflexflow._core.core cimport (
-    uff_arg, uff_instruction, uff_share, uff_slave, uff_spawn_together, uff_sync, uff_take,
-    uff_team)
+    uff_arg, uff_first_piece, uff_instruction, uff_next_piece, uff_share, uff_slave,
+    uff_spawn_together, uff_sync, uff_take, uff_team)
 from uniflexflow._core.chain cimport (
     COLUMNS, MAX_OUTER, OUTER, TILE_COLUMNS, TILE_ROWS, Frame, Tile, bring_inputs, count_tiles,
     find_tile, open_frame, run_steps)
@@ -154,8 +154,8 @@ cdef void chain_reduce_share(uff_slave *self, void *arg) noexcept nogil:
         uff_share(self, all_sizes, &lo, &hi)
         reducer.start(partial + lo * reducer.acc_size, hi - lo)
         uff_sync(self)
-    uff_share(self, r[CHUNKS], &lo, &hi)
-    for chunk in range(lo, hi):
+    chunk = uff_first_piece(self, r[CHUNKS])
+    while chunk >= 0:
         acc = partial
         if not r[SHARED]:
             acc += chunk * all_sizes * reducer.acc_size
@@ -172,6 +172,7 @@ cdef void chain_reduce_share(uff_slave *self, void *arg) noexcept nogil:
                 fold_tile(r, &t, outer, x, acc + q * size * reducer.acc_size)
         if r[TOGETHER] and p.taken:
             fold_partial(r, &p, acc)
+        chunk = uff_next_piece(self)
     uff_sync(self)
     uff_share(self, all_sizes, &lo, &hi)
     for k in range(1, 1 if r[SHARED] else r[CHUNKS]):
