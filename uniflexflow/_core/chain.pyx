@@ -9,6 +9,7 @@ from uniflexflow._core.chain cimport CORES, MAX_OUTER, count_tiles, share_tiles,
 from uniflexflow._core.dispatch cimport kernels, uff_kernels
 
 from uniflexflow._core.tile_program import DTYPE_NUMBERS, encode
+from uniflexflow._core.tile_roundings import MIXED, ROUNDED
 from uniflexflow.plan.kernel_call import KernelCall
 
 
@@ -42,6 +43,17 @@ cdef extern from "tile/cast.h" nogil:
     const uff_cast_kernels *uff_cast(const uff_kernels *k) noexcept
 
 
+cdef extern from "tile/mixed.h" nogil:
+    ctypedef struct uff_mixed_row:
+        const char *name
+        uff_tile_fn fn[8]
+    ctypedef struct uff_mixed_kernels:
+        const uff_mixed_row *rows
+        int num_rows
+        uff_tile_fn rounded
+    const uff_mixed_kernels *uff_mixed(const uff_kernels *k) noexcept
+
+
 cdef void chain_share(uff_slave *self, void *arg) noexcept nogil:
     cdef const uff_instruction *ins = <const uff_instruction *>arg
     share_tiles(self, ins, ins.ints, NULL, NULL)
@@ -65,6 +77,19 @@ cdef size_t in_rows(const uff_tile_rows *table, bytes name, int dtype):
     return 0
 
 
+cdef size_t in_mixed(bytes name, inputs, str output):
+    cdef const uff_mixed_kernels *table = uff_mixed(kernels)
+    cdef int i, mask = 4 if output == "bfloat16" else 0
+    if {*inputs, output} != {"float32", "bfloat16"} and {*inputs, output} != {"bfloat16"}:
+        return 0
+    for i, dtype in enumerate(inputs):
+        mask |= (dtype == "bfloat16") << i
+    for i in range(table.num_rows):
+        if table.rows[i].name == name:
+            return <size_t>table.rows[i].fn[mask]
+    return 0
+
+
 def find_kernel(str name, inputs, str output):
     """Return the address of the tile kernel for an operation on operands of these dtypes.
 
@@ -78,7 +103,11 @@ def find_kernel(str name, inputs, str output):
         return <size_t>uff_chain(kernels).fill[<int>log2_sizes.get(output, 0)]
     if name == "copy":
         return <size_t>uff_chain(kernels).copy[<int>log2_sizes.get(output, 0)]
-    if name == "cast":
+    if name == ROUNDED:
+        return <size_t>uff_mixed(kernels).rounded
+    if name in MIXED and "bfloat16" in (*inputs, output):
+        address = in_mixed(name.encode(), inputs, output)
+    elif name == "cast":
         address = <size_t>uff_cast(kernels).rows.rows[<int>numbers[inputs[0]]].fn[
             <int>numbers[output]]
     else:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from uniflexflow._core.tile_roundings import fold_casts
 from uniflexflow.ir import Shape, TensorSpec
 from uniflexflow.machine import host
 from uniflexflow.machine.planner import plan_chain
@@ -110,7 +111,10 @@ class Chain:
 
 
 def clean(inputs: Sequence[TensorSpec], program: Program, results: Sequence[int]) -> Chain:
-    """Drop the steps that nothing needs or that only rename; copy what is returned twice."""
+    """Drop the steps that nothing needs, that only rename, or that others can do by the way.
+
+    What is returned twice is copied.
+    """
     specs = register_specs(inputs, program)
     count = len(inputs)
     same = list(range(len(specs)))
@@ -133,8 +137,8 @@ def clean(inputs: Sequence[TensorSpec], program: Program, results: Sequence[int]
     for r, _, sources in reversed(steps):
         if r in needed:
             needed.update(sources)
-    kept = tuple([s for s in steps if s[0] in needed])
-    return Chain(tuple(specs), count, kept, tuple(targets))
+    kept = fold_casts(specs, [s for s in steps if s[0] in needed], targets)
+    return Chain(tuple(specs), count, tuple(kept), tuple(targets))
 
 
 @dataclass(slots=True)

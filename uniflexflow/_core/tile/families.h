@@ -33,6 +33,7 @@
     X(crossentropy, arg)     \
     X(gemm, arg)             \
     X(grouped, arg)          \
+    X(mixed, arg)            \
     X(movement, arg)         \
     X(probe, arg)            \
     X(random, arg)           \
