@@ -26,6 +26,7 @@ FAMILIES = (
     "crossentropy",
     "gemm",
     "grouped",
+    "mixed",
     "movement",
     "random",
     "recurrent",

@@ -43,6 +43,12 @@ cdef extern from "tile/cast.h" nogil:
     const uff_cast_kernels *uff_cast(const uff_kernels *k) noexcept
 
 
+cdef extern from "tile/pair.h" nogil:
+    ctypedef struct uff_pair_kernels:
+        uff_tile_rows rows
+    const uff_pair_kernels *uff_pair(const uff_kernels *k) noexcept
+
+
 cdef extern from "tile/mixed.h" nogil:
     ctypedef struct uff_mixed_row:
         const char *name
@@ -113,6 +119,8 @@ def find_kernel(str name, inputs, str output):
     else:
         kind = numbers[inputs[len(inputs) - 1]]
         address = in_rows(&uff_chain(kernels).rows, name.encode(), kind)
+        if not address:
+            address = in_rows(&uff_pair(kernels).rows, name.encode(), kind)
         if not address:
             address = in_rows(&uff_function(kernels).rows, name.encode(), kind)
     if not address:

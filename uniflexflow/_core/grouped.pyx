@@ -244,13 +244,15 @@ def lanes(int itemsize):
 
 def has(node):
     """Whether a convolution's groups have a kernel here, for float32 and float64."""
-    back = node.op.name == "conv2d_data_gradient"
-    images = node.outputs[0] if back else node.inputs[0]
-    filters = (node.inputs[0] if back else node.outputs[0]).shape[3]
+    groups = node.attrs["groups"]
     if node.op.name == "conv2d_weight_gradient":
-        filters = node.inputs[1].shape[3]
-    return grouped_plan.roles(node.attrs["groups"], images.shape[3], filters, back,
-                              lanes(4)) is not None
+        images, filters = node.inputs[0].shape[3], node.inputs[1].shape[3]
+        return grouped_plan.weight_roles(groups, images, filters, lanes(4)) is not None
+    back = node.op.name == "conv2d_data_gradient"
+    images, filters = node.inputs[0].shape[3], node.outputs[0].shape[3]
+    if back:
+        images, filters = filters, images
+    return grouped_plan.roles(groups, images, filters, back, lanes(4)) is not None
 
 
 def kernel_name(node):

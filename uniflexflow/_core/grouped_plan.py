@@ -27,6 +27,7 @@ TABLE_BYTES = 48 << 10  # addresses of the pixels of a strip
 PIXEL_BYTES = 32 << 10  # a pixel of zeros
 STAGE_BYTES = 96 << 10  # rows of copies
 STAGE_COLUMNS = 32  # results of a strip whose rows are copied
+DEEP = 16  # channels of a group from which a weight gradient is better gathered
 MOST_PARTS = 16
 PART_BYTES = 4 << 20  # all parts of a weight gradient
 
@@ -72,6 +73,12 @@ def roles(groups: int, channels: int, filters: int, back: bool, lanes: int) -> R
     if depth == members and members in SHUFFLED and filters >= lanes:
         return Roles(members, depth, 1, filters, 1, 1, filters, members)
     return None
+
+
+def weight_roles(groups: int, channels: int, filters: int, lanes: int) -> Roles | None:
+    """Return the roles in a weight gradient; None also where a gathered product is faster."""
+    part = roles(groups, channels, filters, False, lanes)
+    return None if part is not None and part.form == BROADCAST and part.depth >= DEEP else part
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +217,7 @@ def contraction(node: Node, lanes: int) -> tuple[tuple[int, ...], int, int] | No
     """Return the numbers of a weight gradient, its workspace and its operations."""
     a, x, g = node.attrs, node.inputs[0].spec, node.inputs[1].spec
     kh, kw, channels, filters = a["shape"]
-    part = roles(a["groups"], x.shape[3], filters, False, lanes)
+    part = weight_roles(a["groups"], x.shape[3], filters, lanes)
     if part is None or not kh * kw:
         return None
     window = forward_window(node)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from uniflexflow._core.tile_pairs import join_steps
 from uniflexflow._core.tile_roundings import fold_casts
 from uniflexflow.ir import Shape, TensorSpec
 from uniflexflow.machine import host
@@ -278,6 +279,9 @@ def encode(
     wide = columns > layout.tile(chain) // 2
     if wide:
         layout = Layout.make(chain, loops, True, summed)
+    alone = chain.steps
+    chain = replace(chain, steps=tuple(join_steps(specs, alone, targets, layout.once)))
+    layout = Layout.make(chain, loops, wide, summed)
     tile = layout.tile(chain)
     if wide:
         pieces = max(1, -(-columns // tile))
@@ -291,7 +295,7 @@ def encode(
     steps = sorted(chain.steps, key=lambda s: s[0] not in layout.once)
     outer = loops.sizes[:-2]
     total = math.prod(loops.sizes)
-    work = total * (1 + sum(COSTS.get(name, 1) for r, name, _ in steps if r not in layout.once))
+    work = total * (1 + sum(COSTS.get(name, 1) for r, name, _ in alone if r not in layout.once))
 
     ints: list[int] = [
         len(order), len(targets), sum(i in layout.once for i in order),

@@ -35,6 +35,7 @@
     X(grouped, arg)          \
     X(mixed, arg)            \
     X(movement, arg)         \
+    X(pair, arg)             \
     X(probe, arg)            \
     X(random, arg)           \
     X(recurrent, arg)        \
