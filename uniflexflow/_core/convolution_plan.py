@@ -47,7 +47,7 @@ def blocks_in_use() -> ConvolutionBlocks:
 
 
 def is_depthwise(groups: int, channels: int) -> bool:
-    """Whether each channel is a group of its own: ``depthwise.pyx`` has these."""
+    """Whether each channel is a group of its own: ``grouped.pyx`` has these."""
     return groups > 1 and channels == groups
 
 

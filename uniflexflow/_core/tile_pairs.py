@@ -15,12 +15,15 @@ from uniflexflow.ir import TensorSpec
 FIRST = {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "square": 1, "sqrt": 1}
 
 #: Operations that may be the second: what they are called if they read the first's result as
-#: their left operand, and as their right one.
+#: their left operand, and as their right one, if they have it.
 SECOND = {
     "add": ("add", "add"),
     "subtract": ("subtract", "subtract_from"),
     "multiply": ("multiply", "multiply"),
     "divide": ("divide", "divide_into"),
+    "square": ("square",),
+    "relu": ("relu",),
+    "relu_gradient": ("relu_gradient", None),
 }
 DTYPES = ("float32", "float64")
 
@@ -58,12 +61,12 @@ def join_steps(
     for step in steps:
         r, name, sources = step
         if name in SECOND and is_alike(step) and r not in once:
-            for side, s in enumerate(sources):
-                if s in first:
+            for side, (s, second) in enumerate(zip(sources, SECOND[name])):
+                if s in first and second is not None:
                     _, before, of = first.pop(s)
                     del out[s]
-                    name = f"{before}+{SECOND[name][side]}"
-                    sources = of[0], of[-1], sources[1 - side]
+                    name = f"{before}+{second}"
+                    sources = (of[0], of[-1], *sources[:side], *sources[side + 1 :])
                     break
         step = r, name, sources
         if name in FIRST and is_alike(step) and uses[r] == 1 and r not in targets and r not in once:

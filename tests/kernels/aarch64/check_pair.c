@@ -7,7 +7,8 @@
 
 static const char *const firsts[] = {"add", "subtract", "multiply", "divide", "square", "sqrt"};
 static const char *const seconds[] = {"add",      "subtract", "subtract_from",
-                                      "multiply", "divide",   "divide_into"};
+                                      "multiply", "divide",   "divide_into",
+                                      "square",   "relu",     "relu_gradient"};
 
 static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-149, 0x1.fffffep127};
 
@@ -31,7 +32,10 @@ static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-149,
         case 2: return y - x;                                               \
         case 3: return x * y;                                               \
         case 4: return x / y;                                               \
-        default: return y / x;                                              \
+        case 5: return y / x;                                               \
+        case 6: return x * x;                                               \
+        case 7: return x <= 0 ? 0 : x;                                      \
+        default: return y > 0 ? x : 0;                                      \
         }                                                                   \
     }
 OPERATIONS(float, f32, sqrtf)

@@ -21,7 +21,7 @@
             const T x = a[i], y = b[i], z = c[i];                                       \
             const T made = FIRST;                                                       \
             out[i] = SECOND;                                                            \
-            (void)x, (void)y;                                                           \
+            (void)x, (void)y, (void)z;                                                  \
         }                                                                               \
     }
 #define BOTH(first, second, FIRST32, FIRST64, SECOND)                  \
@@ -34,7 +34,10 @@
     X(first, subtract_from, __VA_ARGS__, z - made)   \
     X(first, multiply, __VA_ARGS__, made * z)        \
     X(first, divide, __VA_ARGS__, made / z)          \
-    X(first, divide_into, __VA_ARGS__, z / made)
+    X(first, divide_into, __VA_ARGS__, z / made)     \
+    X(first, square, __VA_ARGS__, made * made)       \
+    X(first, relu, __VA_ARGS__, made <= 0 ? 0 : made) \
+    X(first, relu_gradient, __VA_ARGS__, z > 0 ? made : 0)
 #define EACH(X)                                      \
     EACH_SECOND(X, add, x + y, x + y)                \
     EACH_SECOND(X, subtract, x - y, x - y)           \

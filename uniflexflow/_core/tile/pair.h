@@ -6,7 +6,8 @@
 #include "tile_fn.h"
 
 /* Rows are named "first+second". The first reads a and b, or a alone; the second reads what it
- * made and c: "subtract" takes c from it, "subtract_from" takes it from c, and so with divide. */
+ * made and c, or that alone: "subtract" takes c from it, "subtract_from" takes it from c, and so with
+ * divide. Each pointer is to a tile, read or not. */
 struct uff_pair_kernels {
     uff_tile_rows rows;
 };
