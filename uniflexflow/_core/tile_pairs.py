@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from uniflexflow._core.tile_roundings import Step
 from uniflexflow.ir import TensorSpec
 
 #: Operations that may be the first of two, by how many operands they have.
@@ -26,8 +27,6 @@ SECOND = {
     "relu_gradient": ("relu_gradient", None),
 }
 DTYPES = ("float32", "float64")
-
-Step = tuple[int, str, tuple[int, ...]]
 
 
 def join_steps(

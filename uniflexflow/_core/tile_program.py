@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from uniflexflow._core.tile_pairs import join_steps
-from uniflexflow._core.tile_roundings import fold_casts
+from uniflexflow._core.tile_roundings import Step, fold_casts
 from uniflexflow.ir import Shape, TensorSpec
 from uniflexflow.machine import host
 from uniflexflow.machine.planner import plan_chain
@@ -40,7 +40,6 @@ SPAWN_WORK = 64 * 1024
 MANY = 1 << 20
 
 FindKernel = Callable[[str, Sequence[str], str], int]
-Step = tuple[int, str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)

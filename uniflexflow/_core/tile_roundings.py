@@ -19,6 +19,7 @@ MIXED = frozenset(
 #: The step that is a cast to bfloat16 and back.
 ROUNDED = "rounded"
 
+#: Register, operation, sources.
 Step = tuple[int, str, tuple[int, ...]]
 
 
@@ -40,6 +41,11 @@ def fold_casts(
     if "bfloat16" not in dtypes:
         return list(steps)
     return _round_at_once(dtypes, _write(dtypes, _read(dtypes, steps, targets), targets), targets)
+
+
+def _uses(steps: Sequence[Step], targets: Sequence[int]) -> Counter[int]:
+    """Count the steps that read each register, and one more for a target."""
+    return Counter([*targets, *[s for _, _, sources in steps for s in set(sources)]])
 
 
 def _is_mixed(dtypes: Sequence[str], step: Step) -> bool:
@@ -73,7 +79,7 @@ def _read(dtypes: Sequence[str], steps: Sequence[Step], targets: Sequence[int]) 
 
 def _write(dtypes: Sequence[str], steps: Sequence[Step], targets: Sequence[int]) -> list[Step]:
     """Leave out casts to bfloat16 of what nothing else reads and can be written rounded."""
-    uses = Counter([*targets, *[s for _, _, sources in steps for s in set(sources)]])
+    uses = _uses(steps, targets)
     made = {step[0]: step for step in steps}
     rounded = {}  # a register of float32 -> the one of bfloat16 that takes its place
     for step in steps:
@@ -93,7 +99,7 @@ def _round_at_once(
     dtypes: Sequence[str], steps: Sequence[Step], targets: Sequence[int]
 ) -> list[Step]:
     """Make one step of a cast to bfloat16 and the cast back that alone reads it."""
-    uses = Counter([*targets, *[s for _, _, sources in steps for s in set(sources)]])
+    uses = _uses(steps, targets)
     narrow = {
         step[0]: step[2][0]
         for step in steps

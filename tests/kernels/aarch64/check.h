@@ -199,4 +199,14 @@ static inline void check_leave(const char *what, void *room)
     free(raw);
 }
 
+/* A room of n numbers, random ones and now and then one of `count` special ones. */
+static inline void *check_operand(int dtype, int64_t n, int slip, const double *specials, int count)
+{
+    void *x = check_room(n * check_sizes[dtype], slip * check_sizes[dtype]);
+    for (int64_t i = 0; i < n; i++)
+        check_put(dtype, x, i, check_whole(0, 3) ? check_random() * 20
+                                                 : specials[check_whole(0, count - 1)]);
+    return x;
+}
+
 #endif

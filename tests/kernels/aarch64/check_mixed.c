@@ -30,11 +30,7 @@ static float expected(int op, float x, float y)
 
 static void *operand(int dtype, int64_t n, int slip)
 {
-    void *x = check_room(n * check_sizes[dtype], slip * check_sizes[dtype]);
-    for (int64_t i = 0; i < n; i++)
-        check_put(dtype, x, i, check_whole(0, 3) ? check_random() * 20
-                                                 : specials[check_whole(0, COUNT(specials) - 1)]);
-    return x;
+    return check_operand(dtype, n, slip, specials, COUNT(specials));
 }
 
 static int dtype_of(int mask, int bit)
