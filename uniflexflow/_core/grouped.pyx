@@ -14,8 +14,8 @@ from uniflexflow._core.core cimport (
 )
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.grouped_tile cimport (
-    MOST_PIXELS, Strip, block_pixels, place_strip, strip_row, take_strip, uff_grouped,
-    uff_grouped_block, vector_start,
+    MOST_PIXELS, Strip, block_pixels, place_strip, stage_from, strip_row, take_strip,
+    uff_grouped, uff_grouped_block, vector_start,
 )
 from uniflexflow._core.window cimport Window, taps_inside
 
@@ -132,7 +132,7 @@ cdef void weigh_rows(uff_slave *self, const Job *job, const Window *w, int64_t c
     cdef const Head *h = job.head
     cdef size_t start = self.scratch_used
     cdef Desk desk
-    cdef int64_t n = column // h.strips, c0 = column % h.strips * w.chunk, row, v
+    cdef int64_t n = column // h.strips, c0 = column % h.strips * w.chunk, row
     cdef int64_t columns = min(w.ow - c0, w.chunk), span_h, span_w
     if columns <= 0:
         return
@@ -144,7 +144,6 @@ cdef void weigh_rows(uff_slave *self, const Job *job, const Window *w, int64_t c
     desk.strip.pixel = h.pixel
     desk.strip.spread = h.spread
     desk.strip.staged = h.staged
-    desk.strip.channels = h.pixel
     desk.result_pitch = (min(h.chunk, h.vectors) + 1) * h.lanes
     desk.results = <char *>uff_take(self, MOST_PIXELS * desk.result_pitch * h.size)
     desk.rows = <const void **>uff_take(self, 2 * max(w.kh, <int64_t>1) * sizeof(void *))
@@ -152,8 +151,7 @@ cdef void weigh_rows(uff_slave *self, const Job *job, const Window *w, int64_t c
     take_strip(self, &desk.strip, span_h, (max(columns, <int64_t>MOST_PIXELS) - 1) * w.sw + span_w,
                desk.result_pitch)
     if h.staged:
-        v = vector_start(first, h.lanes, h.group_filters, h.per_group)
-        desk.strip.first = v - v % h.spread
+        stage_from(&desk.strip, vector_start(first, h.lanes, h.group_filters, h.per_group))
     place_strip(&desk.strip, job.x + n * h.height * h.width * h.pixel * h.size,
                 c0 * w.sw - w.left)
     for row in range(r0, min(r1, w.oh)):

@@ -13,8 +13,8 @@ from uniflexflow._core.core cimport (
 )
 from uniflexflow._core.dispatch cimport kernels
 from uniflexflow._core.grouped_tile cimport (
-    MOST_PIXELS, Strip, block_pixels, place_strip, strip_row, take_strip, uff_grouped,
-    uff_grouped_block, vector_start,
+    MOST_PIXELS, Strip, block_pixels, place_strip, stage_from, strip_row, take_strip,
+    uff_grouped, uff_grouped_block, vector_start,
 )
 from uniflexflow._core.window cimport real, taps_inside
 
@@ -76,7 +76,7 @@ cdef void add_part(uff_slave *self, const Sum *job, int64_t part) noexcept nogil
     cdef const Shape *s = job.shape
     cdef size_t start = self.scratch_used
     cdef int64_t rows = s.n * s.strips * s.oh, lo = rows * part // s.parts
-    cdef int64_t hi = rows * (part + 1) // s.parts, unit, column, first = 0, last, c0, v
+    cdef int64_t hi = rows * (part + 1) // s.parts, unit, column, first = 0, last, c0
     cdef char *sums = job.sums + part * s.total * s.size
     cdef Desk desk
     memset(sums, 0, s.total * s.size)
@@ -86,7 +86,6 @@ cdef void add_part(uff_slave *self, const Sum *job, int64_t part) noexcept nogil
     desk.strip.pixel = s.pixel
     desk.strip.spread = s.spread
     desk.strip.staged = s.staged
-    desk.strip.channels = s.pixel
     desk.gradients = <char *>uff_take(self, MOST_PIXELS * s.lanes * s.size)
     memset(desk.gradients, 0, MOST_PIXELS * s.lanes * s.size)
     desk.rows = <const void **>uff_take(self, 2 * s.kh * sizeof(void *))
@@ -97,8 +96,7 @@ cdef void add_part(uff_slave *self, const Sum *job, int64_t part) noexcept nogil
     while first < s.vectors:
         last = min(first + s.chunk, s.vectors) if s.staged else s.vectors
         if s.staged:
-            v = vector_start(first, s.lanes, s.group_filters, s.per_group)
-            desk.strip.first = v - v % s.spread
+            stage_from(&desk.strip, vector_start(first, s.lanes, s.group_filters, s.per_group))
         column = -1
         for unit in range(lo, hi):
             c0 = unit // s.oh % s.strips * s.strip_width

@@ -41,7 +41,7 @@ cdef enum:
 cdef struct Strip:
     int64_t size, height, width, pixel, spread, staged
     int64_t slots, columns, left
-    int64_t channels, first, pitch
+    int64_t first, pitch
     const char *image
     const char *zeros
     char *copies
@@ -68,6 +68,11 @@ cdef inline void take_strip(uff_slave *self, Strip *s, int64_t slots, int64_t co
         nbytes = slots * columns * pitch * s.size
         s.copies = <char *>uff_take(self, nbytes)
         memset(s.copies, 0, nbytes)
+
+
+cdef inline void stage_from(Strip *s, int64_t filter) noexcept nogil:
+    """Copy filters from this one on, or from the first that has its channel."""
+    s.first = filter - filter % s.spread
 
 
 cdef inline void place_strip(Strip *s, const char *image, int64_t left) noexcept nogil:
@@ -106,7 +111,7 @@ cdef inline const void **strip_row(Strip *s, int64_t row) noexcept nogil:
     channel = s.first // s.spread
     at += channel * s.size
     copy = s.copies + (slot * s.columns + first) * s.pitch * s.size
-    channel = min(s.pitch // s.spread, s.channels - channel)
+    channel = min(s.pitch // s.spread, s.pixel - channel)
     for q in range(first, last):
         if s.size == 4:
             uff_grouped(kernels).spread_f32(channel, s.spread, at, copy)
