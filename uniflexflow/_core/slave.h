@@ -128,7 +128,7 @@ static inline int uff_run_next(uff_pool *pool)
         count = pool->gathered;
     }
     uff_slave self = {id, count, pool->scratch + (size_t)id * pool->scratch_bytes,
-                      pool->scratch_bytes, 0, pool, 0, 0, 0, 0};
+                      pool->scratch_bytes, 0, pool};
     pool->fn(&self, pool->arg);
     __atomic_sub_fetch(&pool->left, 1, __ATOMIC_RELEASE);
     return 1;
@@ -164,7 +164,7 @@ static inline void uff_spawn_cores(const uff_team *team, int64_t count, uff_slav
     if (pool != NULL && n > pool->workers + 1)
         n = pool->workers + 1;
     if (n <= 1 || pool == NULL || __atomic_exchange_n(&pool->busy, 1, __ATOMIC_ACQUIRE)) {
-        uff_slave self = {0, 1, team->scratch, team->scratch_bytes, 0, NULL, 0, 0, 0, 0};
+        uff_slave self = {0, 1, team->scratch, team->scratch_bytes, 0, NULL};
         fn(&self, arg);
         return;
     }
@@ -181,7 +181,7 @@ static inline void uff_spawn_cores(const uff_team *team, int64_t count, uff_slav
         syscall(SYS_futex, &pool->epoch, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
     if (together)
         n = uff_gather(pool, epoch, n);
-    uff_slave self = {0, n, team->scratch, team->scratch_bytes, 0, pool, 0, 0, 0, 0};
+    uff_slave self = {0, n, team->scratch, team->scratch_bytes, 0, pool};
     fn(&self, arg);
     if (!together)
         while (uff_run_next(pool)) /* what no worker has come to yet */
